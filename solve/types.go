@@ -1,11 +1,72 @@
 package solve
 
 import (
+	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
+	_ "github.com/kernbench/kernbench/internal/solve/multigrid" // registers gmg and amg
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 )
+
+type (
+	// Spec describes a linear system and how to solve it. All ranks must give the same Spec.
+	Spec = system.Spec
+	// Outcome is the result of a solve.
+	Outcome = system.Outcome
+)
+
+// System is one rank's part of a linear system, ready to be solved.
+type System struct {
+	Size  int // rows of the whole matrix
+	inner *system.System
+}
+
+// New sets up a system together with the other ranks of the group: it partitions the matrix, generates the rows of this
+// rank, plans the halo exchange and sets up the preconditioner.
+func New(g *dist.Group, spec Spec) (*System, error) { return face(system.New(g, spec)) }
+
+// Adjoint sets up the adjoint of the system that spec describes: the transposed matrix, with a gradient as right-hand
+// side. If gradient is the derivative of a number L with respect to the solution x, the solution v of
+// the adjoint system is the derivative of L with respect to the right-hand side b, and -v_i x_j is the
+// derivative with respect to the entry (i, j) of the matrix. All ranks call it together.
+//
+// A matrix that is not symmetric must have a symmetric pattern, unless it comes from a file.
+func Adjoint(g *dist.Group, spec Spec, gradient func(row int) float64) (*System, error) {
+	return face(system.Adjoint(g, spec, gradient))
+}
+
+func face(s *system.System, err error) (*System, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &System{s.Size, s}, nil
+}
+
+// Solve solves the system once, starting from zero. A limit above 0 replaces a larger Spec.MaxIter. For a fair time the
+// ranks should start together.
+func (s *System) Solve(limit int) (Outcome, error) { return s.inner.Solve(limit) }
+
+// Check computes the true residual of the last solution, ||b - Ax|| / ||b||, and records it in the outcome of that
+// solve, with an estimate of what rounding alone leaves. If the matrix is singular, the constant part of b is left out.
+// All ranks call it together.
+//
+// Check shares only the numbering of the rows with the solve. It generates the rows again, multiplies them one by one,
+// and asks other ranks for values by row number. A solve with a wrong halo exchange or a wrong stored matrix converges
+// to the solution of another system, and only an independent check notices that.
+func (s *System) Check(out *Outcome) error { return s.inner.Check(out) }
+
+// Solution returns the part of the last solution that belongs to the rows of this rank: element i to row Global(i). The
+// next solve overwrites it.
+func (s *System) Solution() []float64 { return s.inner.Solution() }
+
+// Global returns the row number in the whole matrix of row i of this rank.
+func (s *System) Global(i int) int { return s.inner.Plan.Global(i) }
+
+// VectorFile reads a right-hand side from a Matrix Market file in array format, plain or compressed, or from an archive
+// of the SuiteSparse collection.
+func VectorFile(path string) ([]float64, error) { return sparse.LoadVector(path) }
 
 // Problems are square sparse matrices that return any row on demand.
 type (

@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -59,7 +59,7 @@ every set ends with the same residual, and the solution is correct.
 		bench.Drop(invalidPoint),
 		bench.Refuse(checkOptions),
 		bench.Timeout(2*time.Hour),
-		bench.Backends(dist.Backends(profile.CanSolve)...),
+		bench.Backends(dist.Backends(system.CanSolve)...),
 		bench.Metric("rating_gflops", "GFLOP/s", "higher",
 			"rating by the rules of HPCG"),
 		bench.Metric("raw_gflops", "GFLOP/s", "higher",
@@ -155,8 +155,8 @@ func (b *benchmark) check(name string, value, limit float64) {
 
 // system sets up a problem.
 func (b *benchmark) system(p solve.Problem, rhs func(int) float64, method, precond string,
-	rtol float64) (*solve.System, error) {
-	return solve.New(b.group, solve.Spec{Problem: p, RHS: rhs, Partitioner: "block",
+	rtol float64) (*system.System, error) {
+	return system.New(b.group, solve.Spec{Problem: p, RHS: rhs, Partitioner: "block",
 		Uncompressed: true, Method: method, Preconditioner: precond, RTol: rtol, MaxIter: maxIterations})
 }
 
@@ -210,7 +210,7 @@ func (b *benchmark) run(p problem) error {
 }
 
 // validate makes the checks that need no timed set.
-func (b *benchmark) validate(p problem, rated *solve.System) error {
+func (b *benchmark) validate(p problem, rated *system.System) error {
 	huge := exaggerated{p}
 	for _, c := range []struct {
 		name, precond string
@@ -233,7 +233,7 @@ func (b *benchmark) validate(p problem, rated *solve.System) error {
 }
 
 // timeSets runs sets until the time is over, and rates them.
-func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) error {
+func (b *benchmark) timeSets(sys *system.System, iterations int, goal float64) error {
 	s := b.s
 	s.Phase("sets")
 	var times, residuals []float64
@@ -257,7 +257,7 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 	if err := sys.Check(&out); err != nil {
 		return err
 	}
-	setup, err := b.maxOverRanks(sys.Internals().Times.Total)
+	setup, err := b.maxOverRanks(sys.Times.Total)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (b *benchmark) timeSets(sys *solve.System, iterations int, goal float64) er
 	b.check("true residual of the solution over that of the reference", out.TrueResidual/goal, 10)
 
 	w := work{sets: len(times), iterations: iterations, rows: float64(sys.Size)}
-	h := sys.Internals().Operator.(profile.Hierarchy)
+	h := sys.Operator.(system.Hierarchy)
 	for l := range h.Levels() {
 		_, entries := h.Size(l)
 		w.entries = append(w.entries, entries)

@@ -11,6 +11,7 @@ import (
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -134,8 +135,8 @@ func TestValidity(t *testing.T) {
 		made := must.Get(sparse.NewGridPoisson(grid, 27))(t)
 		p := problem{made}
 		onRanks(t, ranks, func(g *dist.Group) error {
-			system := func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*solve.System, error) {
-				return solve.New(g, solve.Spec{Problem: p, RHS: rhs, Partitioner: "block",
+			system := func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*system.System, error) {
+				return system.New(g, solve.Spec{Problem: p, RHS: rhs, Partitioner: "block",
 					Uncompressed: true,
 					Method:       "cg", Preconditioner: precond, RTol: rtol, MaxIter: maxIterations})
 			}
@@ -177,7 +178,7 @@ func TestValidity(t *testing.T) {
 
 // converges checks the known number of iterations of the preconditioner, and the solution, which is 1 everywhere.
 func converges(t *testing.T, p problem,
-	system func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*solve.System, error)) error {
+	system func(p solve.Problem, rhs func(int) float64, precond string, rtol float64) (*system.System, error)) error {
 	iterations := map[string]int{}
 	for _, precond := range []string{"none", preconditioner} {
 		sys, err := system(p, p.rhs, precond, 1e-10)
@@ -191,7 +192,7 @@ func converges(t *testing.T, p problem,
 		iterations[precond] = out.Iterations
 		for i, v := range sys.Solution() {
 			if math.Abs(v-1) > 1e-7 {
-				t.Errorf("%s: x[%d] is %g, want 1", precond, sys.Global(i), v)
+				t.Errorf("%s: x[%d] is %g, want 1", precond, sys.Plan.Global(i), v)
 				break
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -47,7 +48,7 @@ func (p exaggerated) rhs(row int) float64 { return p.scale(row) * p.problem.rhs(
 type summing func(mine ...float64) ([]float64, error)
 
 // spectral returns the number of iterations for a system with the exaggerated diagonal.
-func spectral(sys *solve.System) (float64, error) {
+func spectral(sys *system.System) (float64, error) {
 	out, err := sys.Solve(0)
 	if err != nil {
 		return 0, err
@@ -59,13 +60,13 @@ func spectral(sys *solve.System) (float64, error) {
 }
 
 // symmetry measures the departure from symmetry of the matrix and of the preconditioner, with two random vectors.
-func symmetry(sys *solve.System, seed uint64, sum summing) ([]check, error) {
-	in := sys.Internals()
+func symmetry(sys *system.System, seed uint64, sum summing) ([]check, error) {
+	in := sys
 	n, rows := max(1, in.Matrix.Columns()), in.Matrix.Rows()
 	x, y, out := make([]float64, n), make([]float64, n), make([]float64, n)
 	for i := range rows {
-		x[i] = 1.5 + 0.5*sparse.Noise(seed, 2*sys.Global(i))
-		y[i] = 1.5 + 0.5*sparse.Noise(seed, 2*sys.Global(i)+1)
+		x[i] = 1.5 + 0.5*sparse.Noise(seed, 2*sys.Plan.Global(i))
+		y[i] = 1.5 + 0.5*sparse.Noise(seed, 2*sys.Plan.Global(i)+1)
 	}
 	var checks []check
 	for _, o := range []struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -42,7 +43,7 @@ func reportAdjoint(ctx context.Context, s *bench.State, g *dist.Group, spec solv
 	a := adjoint{ctx: ctx, s: s, group: g, spec: spec, matrix: matrix,
 		gradient: func(row int) float64 { return sparse.Noise(s.Seed()+1, row) }}
 	a.spec.StopAfter = 0
-	timed, err := solve.Adjoint(g, a.spec, a.gradient)
+	timed, err := system.Adjoint(g, a.spec, a.gradient)
 	if err != nil {
 		return fmt.Errorf("setting up the adjoint system: %w", err)
 	}
@@ -86,7 +87,7 @@ func (a *adjoint) check(singular bool) error {
 	if err != nil {
 		return err
 	}
-	adj, err := solve.Adjoint(a.group, a.spec, a.gradient)
+	adj, err := system.Adjoint(a.group, a.spec, a.gradient)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (a *adjoint) check(singular bool) error {
 	}
 	v := adj.Solution()
 	for i := range v {
-		if adj.Global(i) != base.Global(i) {
+		if adj.Plan.Global(i) != base.Plan.Global(i) {
 			return errors.New("the adjoint system has another partition than the system")
 		}
 	}
@@ -107,7 +108,7 @@ func (a *adjoint) check(singular bool) error {
 	}
 	var parts gradient
 	for i := range y {
-		row := changed.Global(i)
+		row := changed.Plan.Global(i)
 		parts.Difference += a.gradient(row) * y[i]
 		parts.Product += v[i] * other.RHS(row)
 		parts.Terms += math.Abs(v[i] * other.RHS(row))
@@ -132,9 +133,9 @@ func (a *adjoint) checkEntries(x, v []float64) error {
 			return err
 		}
 		for i := range z {
-			parts.Difference += side * a.gradient(sys.Global(i)) * z[i] / (2 * gradientStep)
+			parts.Difference += side * a.gradient(sys.Plan.Global(i)) * z[i] / (2 * gradientStep)
 		}
-		n := sys.Internals()
+		n := sys
 		padded, product := make([]float64, n.Matrix.Columns()), make([]float64, n.Matrix.Columns())
 		copy(padded, x)
 		if err := n.Multiply(product, padded); err != nil {
@@ -153,11 +154,11 @@ func (a *adjoint) checkEntries(x, v []float64) error {
 
 // solve solves a system to gradientRTol. It returns a copy of the solution. A preconditioner that does not suit the
 // changed matrix is left out: these solves are not timed.
-func (a *adjoint) solve(spec solve.Spec) (*solve.System, []float64, error) {
-	sys, err := solve.New(a.group, spec)
+func (a *adjoint) solve(spec solve.Spec) (*system.System, []float64, error) {
+	sys, err := system.New(a.group, spec)
 	if _, refused := errors.AsType[*solve.Refusal](err); refused && spec.Preconditioner != "" {
 		spec.Preconditioner = ""
-		sys, err = solve.New(a.group, spec)
+		sys, err = system.New(a.group, spec)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -169,7 +170,7 @@ func (a *adjoint) solve(spec solve.Spec) (*solve.System, []float64, error) {
 }
 
 // finish makes a solve and fails unless it converges.
-func (a *adjoint) finish(sys *solve.System) error {
+func (a *adjoint) finish(sys *system.System) error {
 	out, err := sys.Solve(0)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -134,11 +135,11 @@ func tried[T any](all []T, chosen string, of func(T) (name string, place int)) [
 const probed = 8
 
 // costs measures a system: the cost of its set-up, and of an iteration of a solve.
-type costs func(sys *solve.System, out solve.Outcome) (setup, iteration float64, err error)
+type costs func(sys *system.System, out solve.Outcome) (setup, iteration float64, err error)
 
 // measured takes the seconds of this rank as costs.
-func measured(sys *solve.System, out solve.Outcome) (setup, iteration float64, err error) {
-	return sys.Internals().Times.Precondition, out.Seconds / float64(max(1, out.Iterations)), nil
+func measured(sys *system.System, out solve.Outcome) (setup, iteration float64, err error) {
+	return sys.Times.Precondition, out.Seconds / float64(max(1, out.Iterations)), nil
 }
 
 // attempts returns an attempt that solves the system of a spec. All ranks make the same trials and get the same result:
@@ -148,7 +149,7 @@ func attempts(g *dist.Group, spec solve.Spec, cost costs, phase func(string)) at
 		t = trial{Method: method, Precond: precond}
 		phase("trial of " + t.name())
 		spec.Method, spec.Preconditioner = method, precond
-		sys, err := solve.New(g, spec)
+		sys, err := system.New(g, spec)
 		if refusal, refused := errors.AsType[*solve.Refusal](err); refused { // on all ranks
 			t.Refused = refusal.Error()
 			return t, nil

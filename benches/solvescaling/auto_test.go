@@ -10,19 +10,19 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
-	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
 // modelled takes the memory traffic of this rank as costs, so that a choice does not depend on the speed of the
 // machine.
-func modelled(sys *solve.System, out solve.Outcome) (setup, iteration float64, err error) {
-	n := sys.Internals()
+func modelled(sys *system.System, out solve.Outcome) (setup, iteration float64, err error) {
+	n := sys
 	traced, err := n.Trace(2)
 	if err != nil {
 		return 0, 0, err
 	}
-	if _, levels := n.Operator.(profile.Hierarchy); levels {
+	if _, levels := n.Operator.(system.Hierarchy); levels {
 		setup = setupCycles * float64(n.Operator.Bytes())
 	}
 	return setup, traced.Bytes / float64(max(1, traced.Iterations)), nil

@@ -19,8 +19,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/partition"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -76,13 +76,13 @@ func body(ctx context.Context, s *bench.State) error {
 	if err := measure(ctx, s, spec, sub); err != nil || !s.Bool(adjointOption) {
 		return err
 	}
-	return reportAdjoint(ctx, s, g, spec, sub.own.Internals().Traits.Singular)
+	return reportAdjoint(ctx, s, g, spec, sub.own.Traits.Singular)
 }
 
 // measure times the solves of a subject and checks their solution, and then measures where the time went.
 func measure(ctx context.Context, s *bench.State, spec solve.Spec, sub subject) error {
 	if sub.own != nil {
-		reportNullSpace(s, sub.own.Internals(), sub.size)
+		reportNullSpace(s, sub.own, sub.size)
 	}
 	sub.observe("before")
 	s.Phase("warm-up")
@@ -169,7 +169,7 @@ func hostName() string {
 }
 
 // reportNullSpace warns if the matrix is singular, and records what was projected out.
-func reportNullSpace(s *bench.State, n *profile.Internals, size int) {
+func reportNullSpace(s *bench.State, n *system.System, size int) {
 	if n.Asymmetry > 0 {
 		s.Warn("the matrix is symmetric up to rounding (relative differences of at most %.2g): the solve used the mean of "+
 			"each entry and its mirror image, and the residual is computed with the matrix of the file", n.Asymmetry)

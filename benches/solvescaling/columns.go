@@ -11,9 +11,9 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/solve/block"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 )
 
 const (
@@ -82,9 +82,9 @@ func checkColumns(p point.Point) error {
 		return fmt.Errorf("--%s %d: want 1 to %d, or 0 for the columns of the file", columnsAxis, n, maxColumns)
 	case n <= 1:
 		return nil
-	case text(methodAxis) != block.Method:
+	case text(methodAxis) != system.BlockMethod:
 		return fmt.Errorf("%s has no block form, so it solves for one right-hand side: --%s %d needs --%s %s",
-			text(methodAxis), columnsAxis, n, methodAxis, block.Method)
+			text(methodAxis), columnsAxis, n, methodAxis, system.BlockMethod)
 	case multigridOf(p).Flexible():
 		return fmt.Errorf("--%s %d needs a symmetric cycle, which cycle %s is not: use v or w", columnsAxis, n,
 			text(cycleAxis))

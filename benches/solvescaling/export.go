@@ -11,7 +11,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
-	"github.com/kernbench/kernbench/internal/solve/refine"
+	"github.com/kernbench/kernbench/internal/solve/system"
 )
 
 const (
@@ -64,7 +64,7 @@ func entryOf(r *journal.Row) entry {
 		"grid":    r.Details["grid"], "library": r.Details["library"],
 		"matrix": dataset.Text(r, matrixOption), "rhs": dataset.Text(r, rhsAxis), "storage": dataset.Text(r, storageAxis),
 		"converged_after": r.Details[convergedDetail],
-		"peer":            "none", "precision": cmp.Or(dataset.Text(r, precisionAxis), refine.Double),
+		"peer":            "none", "precision": cmp.Or(dataset.Text(r, precisionAxis), system.Double),
 		"dtype": "f64", "seed": r.Details["seed"], "solved": r.Status == journal.OK && !stopped(r),
 		"threads": r.Details[threadsDetail], "cpu": r.Details[cpuDetail], "version": r.Details[versionDetail],
 		"gpu": r.Details[gpuDetail], "ranks_per_gpu": r.Sharing(),

@@ -10,7 +10,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
-	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/system"
 )
 
 // recordFacts stores facts of a row as JSON. Facts with a number that JSON lacks are left out.
@@ -31,11 +31,11 @@ type level struct{ Rows, Entries, US, Bytes, Flops float64 }
 
 // levelWork returns the bytes and the operations of an application on each level of a hierarchy that knows them.
 func levelWork(operator any) []krylov.Work {
-	l, known := operator.(profile.Leveled)
+	l, known := operator.(system.Leveled)
 	if !known {
 		return nil
 	}
-	return lists.Map(lists.Range[int](operator.(profile.Hierarchy).Levels()), func(level int) (w krylov.Work) {
+	return lists.Map(lists.Range[int](operator.(system.Hierarchy).Levels()), func(level int) (w krylov.Work) {
 		w.Bytes, w.Flops = l.Work(level)
 		return w
 	})

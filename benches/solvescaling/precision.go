@@ -7,7 +7,7 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/solve/device"
-	"github.com/kernbench/kernbench/internal/solve/refine"
+	"github.com/kernbench/kernbench/internal/solve/system"
 )
 
 // singlePreconditioners are the preconditioners that exist in lower precision.
@@ -17,14 +17,14 @@ var singlePreconditioners = []string{"none", "jacobi"}
 func checkPrecision(p point.Point) error {
 	text := func(axis string) string { return p.At(axis).String() }
 	precision := text(precisionAxis)
-	if err := checkKnown(precisionAxis, precision, refine.Precisions()); err != nil || precision == refine.Double {
+	if err := checkKnown(precisionAxis, precision, system.Precisions()); err != nil || precision == system.Double {
 		return err
 	}
 	only := func(what, value string) error {
 		return fmt.Errorf("%s %s exists in double precision only, not with --%s %s", what, value, precisionAxis, precision)
 	}
 	switch {
-	case text(methodAxis) != refine.Method:
+	case text(methodAxis) != system.RefinedMethod:
 		return only(methodAxis, text(methodAxis))
 	case !slices.Contains(singlePreconditioners, text(precondAxis)):
 		return only(precondAxis, text(precondAxis))

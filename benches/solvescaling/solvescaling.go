@@ -21,9 +21,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
-	"github.com/kernbench/kernbench/internal/solve/profile"
-	"github.com/kernbench/kernbench/internal/solve/refine"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -83,7 +82,7 @@ func Bench() *bench.Bench {
 		bench.Refuse(checkOptions),
 		bench.Timeout(2 * time.Hour),
 		bench.Backends(dist.Backends(func(d dist.Description) bool {
-			return profile.CanSolve(d) || device.SupportsBackend(d.Name)
+			return system.CanSolve(d) || device.SupportsBackend(d.Name)
 		})...),
 		bench.Version("1"),
 		bench.Accumulates(),
@@ -119,7 +118,7 @@ func settings() []bench.Clause {
 		bench.Strings(rhsAxis, "random"),
 		bench.Strings(storageAxis, sparse.Compressed.String()),
 		bench.Ints(columnsAxis, fmt.Sprint(columnsOfFile)),
-		bench.Strings(precisionAxis, refine.Double),
+		bench.Strings(precisionAxis, system.Double),
 		bench.Ints(perRankAxis, fmt.Sprint(defaultPerRank)),
 		bench.Ints(totalAxis, fmt.Sprint(defaultTotal)),
 		bench.Option(rtolOption, bench.KindFloat, "1e-8", "residual to reach, relative to the right-hand side"),

@@ -12,12 +12,10 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/solve/block"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/partition"
-	"github.com/kernbench/kernbench/internal/solve/profile"
-	"github.com/kernbench/kernbench/internal/solve/refine"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -27,10 +25,10 @@ type solver interface {
 	Solve(limit int) (solve.Outcome, error)
 	Check(out *solve.Outcome) error
 	Alone(limit int) (float64, error)
-	Trace(limit int) (profile.Profile, error)
-	// Communicate repeats the messages of an iteration without its arithmetic. See profile.Internals.
+	Trace(limit int) (system.Profile, error)
+	// Communicate repeats the messages of an iteration without its arithmetic. See system.System.
 	Communicate(products, reductions int) (float64, error)
-	LastSolve() profile.Timed
+	LastSolve() system.Timed
 }
 
 // subject is a solver with what is known about it.
@@ -39,13 +37,13 @@ type subject struct {
 	size     int
 	columns  int // right-hand sides
 	part     part
-	operator any // the preconditioner; it may be a profile.Hierarchy
+	operator any // the preconditioner; it may be a system.Hierarchy
 	triad    *triad
 	grown    func() float64 // memory of this rank in bytes, 0 if unknown
 	working  int            // bytes that an iteration touches on this rank; 0 if unknown
 	gate     func(out solve.Outcome) error
 	report   func()         // records what only this kind of subject has
-	own      *solve.System  // the system on processors, or nil
+	own      *system.System // the system on processors, or nil
 	matrix   *sparse.Matrix // whose products are timed, or nil
 	solution func() []float64
 	observe  func(when string) // records the state of the device
@@ -55,26 +53,17 @@ type subject struct {
 // part describes one rank's part of a system.
 type part struct {
 	partition.Local
-	profile.SetupTimes
+	system.SetupTimes
 	Messages int     // of a product
 	Matrix   int     // bytes
 	Grown    float64 // bytes of memory
 }
 
-// cpuSolver solves on processors.
-type cpuSolver struct {
-	*solve.System
-	*profile.Internals
-}
-
-// LastSolve returns the parts of the last solve on this rank.
-func (c cpuSolver) LastSolve() profile.Timed { return c.Timed }
-
 // gpuSolver solves on a GPU, where communication is a part of the kernels.
 type gpuSolver struct{ *device.System }
 
 // LastSolve returns nothing.
-func (gpuSolver) LastSolve() profile.Timed { return profile.Timed{} }
+func (gpuSolver) LastSolve() system.Timed { return system.Timed{} }
 
 // Communicate returns nothing.
 func (gpuSolver) Communicate(int, int) (float64, error) { return 0, nil }
@@ -84,21 +73,20 @@ func prepare(s *bench.State, g *dist.Group, spec solve.Spec, b rhs, memory *memo
 	if device.SupportsBackend(s.Backend()) {
 		return prepareDevice(s, g, spec)
 	}
-	made, err := solve.New(g, spec)
+	n, err := system.New(g, spec)
 	if err != nil {
 		return subject{}, err
 	}
-	n := made.Internals()
-	sub := subject{solver: cpuSolver{made, n}, size: made.Size, columns: 1, operator: n.Operator,
+	sub := subject{solver: n, size: n.Size, columns: 1, operator: n.Operator,
 		triad: newTriad(s.Int(repeatOption)), grown: memory.grown,
 		part: part{Local: partition.LocalOf(n.Plan), SetupTimes: n.Times, Messages: n.Messages, Matrix: n.Matrix.Bytes()},
-		gate: func(out solve.Outcome) error { return out.Gate(spec.RTol) }, report: func() {}, own: made, matrix: n.Matrix,
-		solution: made.Solution, observe: func(string) {}, close: func() error { return nil }}
+		gate: func(out solve.Outcome) error { return out.Gate(spec.RTol) }, report: func() {}, own: n, matrix: n.Matrix,
+		solution: n.Solution, observe: func(string) {}, close: func() error { return nil }}
 	vectors := n.Engine.Bytes()
 	switch {
 	case b.columns > 1:
 		vectors, err = sub.solveColumns(s, spec, b)
-	case s.Str(precisionAxis) != refine.Double:
+	case s.Str(precisionAxis) != system.Double:
 		vectors, err = sub.solveRounded(s)
 	}
 	sub.working = n.Matrix.Bytes() + vectors
@@ -113,11 +101,11 @@ func (sub *subject) solveColumns(s *bench.State, spec solve.Spec, b rhs) (vector
 	if s.Bool(adjointOption) {
 		return 0, bench.Skip("--%s checks the gradients of one right-hand side, not of %d", adjointOption, b.columns)
 	}
-	sys, err := block.New(sub.own, b.columns, b.at)
+	sys, err := system.NewBlock(sub.own, b.columns, b.at)
 	if err != nil {
 		return 0, err
 	}
-	sub.solver, sub.columns, sub.matrix, sub.solution = sys, b.columns, nil, sys.Solutions
+	sub.solver, sub.columns, sub.matrix, sub.solution = sys, b.columns, nil, sys.Solution
 	sub.part.Messages = sys.Messages
 	sub.gate = func(out solve.Outcome) error { return sys.Gate(out, spec.RTol) }
 	sub.report = func() { reportColumns(s, sys) }
@@ -125,7 +113,7 @@ func (sub *subject) solveColumns(s *bench.State, spec solve.Spec, b rhs) (vector
 }
 
 // reportColumns records the properties of a block solve.
-func reportColumns(s *bench.State, sys *block.System) {
+func reportColumns(s *bench.State, sys *system.Block) {
 	r := sys.Result()
 	s.Record("rhs_columns", float64(sys.Columns))
 	s.Record("block_width", float64(r.Widths)/float64(max(1, r.Iterations)))
@@ -145,7 +133,7 @@ func (sub *subject) solveRounded(s *bench.State) (vectors int, err error) {
 	if s.Bool(adjointOption) {
 		return 0, bench.Skip("--%s solves in double precision, not with --%s %s", adjointOption, precisionAxis, precision)
 	}
-	sys, err := refine.New(sub.own, precision, s.Str(storageAxis) == sparse.Plain.String())
+	sys, err := system.NewRefined(sub.own, precision, s.Str(storageAxis) == sparse.Plain.String())
 	if err != nil {
 		return 0, err
 	}
@@ -206,7 +194,7 @@ func reportSystem(ctx context.Context, s *bench.State, sub subject, products flo
 	s.Record("generation_s", maxOf(ranks, func(p part) float64 { return p.Generation }))
 	s.Record("precond_setup_s", maxOf(ranks, func(p part) float64 { return p.Precondition }))
 	s.Record("precond_setup_cpu_s", sumOf(ranks, func(p part) float64 { return p.PreconditionCPU }))
-	if h, ok := sub.operator.(profile.Hierarchy); ok {
+	if h, ok := sub.operator.(system.Hierarchy); ok {
 		operator, grid := h.Complexities()
 		s.Record("levels", float64(h.Levels()))
 		s.Record("operator_complexity", operator)

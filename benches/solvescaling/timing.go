@@ -9,15 +9,15 @@ import (
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
-	"github.com/kernbench/kernbench/internal/solve/profile"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
 // solved is one timed solve on one rank.
 type solved struct {
 	Seconds, CPU float64
-	AloneUS      float64       // an iteration on its own rows without communication, just before
-	Parts        profile.Timed // as the solve itself counted them; zero on GPUs
+	AloneUS      float64      // an iteration on its own rows without communication, just before
+	Parts        system.Timed // as the solve itself counted them; zero on GPUs
 }
 
 // solves holds the timed solves of a row, by solve and rank.
@@ -107,11 +107,11 @@ func timeSolve(ctx context.Context, s *bench.State, sub subject) (out solve.Outc
 	if err := s.Barrier(ctx); err != nil {
 		return out, nil, err
 	}
-	before := profile.CPUTime()
+	before := system.CPUTime()
 	if out, err = sub.Solve(0); err != nil {
 		return out, nil, err
 	}
-	ranks, err = bench.Gather(ctx, s, solved{out.Seconds, profile.CPUTime() - before, 1e6 * alone, sub.LastSolve()})
+	ranks, err = bench.Gather(ctx, s, solved{out.Seconds, system.CPUTime() - before, 1e6 * alone, sub.LastSolve()})
 	return out, ranks, err
 }
 
@@ -156,7 +156,7 @@ func reportWorkingSet(ctx context.Context, s *bench.State, bytes int) error {
 
 // traced is the profile of some iterations on one rank, with the work of each level of its preconditioner.
 type traced struct {
-	profile.Profile
+	system.Profile
 	LevelWork []krylov.Work
 }
 
@@ -205,11 +205,11 @@ func reportPhases(ctx context.Context, s *bench.State, sub subject, t solves) er
 		s.Record(meanOf(krylov.Phase(phase)), lists.Sum(us)/float64(s.Size()))
 		s.Record(slowestOf(krylov.Phase(phase)), slices.Max(us))
 	}
-	if h, ok := sub.operator.(profile.Hierarchy); ok {
+	if h, ok := sub.operator.(system.Hierarchy); ok {
 		reportLevels(s, h, ranks)
 	}
 	if len(p.Finest) > 0 {
-		recordFacts(s, finestDetail, lists.Map(p.Finest, func(st profile.Step) step {
+		recordFacts(s, finestDetail, lists.Map(p.Finest, func(st system.Step) step {
 			return step{st.Name, ranks[0].us(st.Seconds)}
 		}))
 	}
@@ -247,7 +247,7 @@ func tracedTotals(phases [krylov.NumPhases][]float64) []float64 {
 
 // fitPhases replaces the traced phases of a rank by the parts that its timed solve counted, in microseconds per
 // iteration. The work is divided in the proportions of the trace.
-func fitPhases(phases *[krylov.NumPhases][]float64, rank int, timed profile.Timed, iterations float64) {
+func fitPhases(phases *[krylov.NumPhases][]float64, rank int, timed system.Timed, iterations float64) {
 	us := func(seconds float64) float64 { return 1e6 * seconds / iterations }
 	divided := []krylov.Phase{krylov.SpMV, krylov.Dots, krylov.Updates, krylov.Other}
 	traced := 0.0
@@ -272,7 +272,7 @@ type step struct {
 }
 
 // reportLevels records each level of a hierarchy. Its time is for one traced iteration, averaged over the ranks.
-func reportLevels(s *bench.State, h profile.Hierarchy, ranks []traced) {
+func reportLevels(s *bench.State, h system.Hierarchy, ranks []traced) {
 	us := func(level int) func(r traced) float64 { return func(r traced) float64 { return r.us(r.Levels[level]) } }
 	applications := ranks[0].count(krylov.Precond)
 	recordFacts(s, levelsDetail, lists.Map(lists.Range[int](h.Levels()), func(i int) level {

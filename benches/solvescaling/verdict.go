@@ -15,8 +15,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/views"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
-	"github.com/kernbench/kernbench/internal/solve/refine"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 )
 
 // sections returns the tables of a scaling study, one for each curve, with a verdict in words.
@@ -116,7 +116,7 @@ func title(c *curve) string {
 	if dataset.Text(r, storageAxis) == sparse.Plain.String() {
 		words = append(words, "stored plain")
 	}
-	if kind := dataset.Text(r, precisionAxis); kind != "" && kind != refine.Double {
+	if kind := dataset.Text(r, precisionAxis); kind != "" && kind != system.Double {
 		words = append(words, "in "+kind)
 	}
 	if n := r.Metrics["rhs_columns"]; n > 1 {

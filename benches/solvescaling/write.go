@@ -9,6 +9,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -29,7 +30,7 @@ func writeResults(ctx context.Context, s *bench.State, spec solve.Spec, sub subj
 
 // writeSolution writes the last solutions as a Matrix Market file, if the run asks for it. mine holds the solutions of
 // this rank's rows, row by row. Rank 0 writes the values of all ranks.
-func writeSolution(ctx context.Context, s *bench.State, sys *solve.System, mine []float64, columns int) error {
+func writeSolution(ctx context.Context, s *bench.State, sys *system.System, mine []float64, columns int) error {
 	path := s.Str(solutionOption)
 	if path == "" {
 		return nil
@@ -38,7 +39,7 @@ func writeSolution(ctx context.Context, s *bench.State, sys *solve.System, mine 
 		Rows   []int
 		Values []float64
 	}
-	rows := lists.Map(lists.Range[int](len(mine)/columns), sys.Global)
+	rows := lists.Map(lists.Range[int](len(mine)/columns), sys.Plan.Global)
 	all, err := bench.Gather(ctx, s, part{rows, mine})
 	if err != nil || s.Rank() != 0 {
 		return err

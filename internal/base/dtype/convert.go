@@ -5,15 +5,15 @@ import (
 	"unsafe"
 )
 
-// View returns the bytes as elements in the byte order of the machine, without copying. The
+// View returns the bytes as elements in the byte order of the machine, without copying. E must not contain pointers. The
 // bytes may be at any address: all supported processors load unaligned words, and Go
 // requires alignment only of types that contain pointers.
-func View[E Element](b []byte) []E {
+func View[E any](b []byte) []E {
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(E))))
 }
 
 // Bytes returns the memory of the elements. It is the inverse of View.
-func Bytes[E Element](elements []E) []byte {
+func Bytes[E any](elements []E) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(elements))), len(elements)*int(unsafe.Sizeof(*new(E))))
 }
 

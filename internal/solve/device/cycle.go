@@ -12,8 +12,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/multigrid"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 )
 
 // cycle is the V-cycle of the preconditioner gmg on a GPU, with the same grids, matrices and smoother
@@ -290,7 +290,7 @@ func (s *System) invertLast() error {
 
 // Hierarchy returns the levels of the preconditioner, or nil if it has none. A Profile of the system
 // has one entry in Levels for each.
-func (s *System) Hierarchy() profile.Hierarchy {
+func (s *System) Hierarchy() system.Hierarchy {
 	if s.cycle == nil {
 		return nil
 	}

@@ -13,9 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/multigrid"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
-	"github.com/kernbench/kernbench/solve"
+	"github.com/kernbench/kernbench/internal/solve/system"
 )
 
 // cycled lists grids with several levels, and the number of points of their stencils: even and odd
@@ -116,17 +115,17 @@ func noises(n int) (u, v []float64) {
 func appliedOnHost(t *testing.T, spec Spec, b []float64) (z []float64, levels []float64) {
 	t.Helper()
 	err := together(t, "cpu", 1, func(g *dist.Group) error {
-		s, err := solve.New(g, spec.Spec)
+		s, err := system.New(g, spec.Spec)
 		if err != nil {
 			return err
 		}
 		z = make([]float64, len(b))
-		h := s.Internals().Operator.(profile.Hierarchy)
+		h := s.Operator.(system.Hierarchy)
 		for l := range h.Levels() {
 			rows, entries := h.Size(l)
 			levels = append(levels, rows, entries)
 		}
-		return s.Internals().Operator.Apply(z, slices.Clone(b))
+		return s.Operator.Apply(z, slices.Clone(b))
 	})
 	if err != nil {
 		t.Fatal(err)

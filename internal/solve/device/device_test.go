@@ -21,6 +21,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -155,7 +156,7 @@ func twice(g *dist.Group, spec Spec, out *solved) error {
 func onHost(t *testing.T, spec solve.Spec) (out solved) {
 	t.Helper()
 	err := together(t, "cpu", 1, func(g *dist.Group) error {
-		s, err := solve.New(g, spec)
+		s, err := system.New(g, spec)
 		if err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -151,14 +151,14 @@ var stepNames = map[uint32]string{gpusolve.Smooth: "smooth", gpusolve.Defect: "d
 	gpusolve.Correct: "correct", gpusolve.Relax: "relax", gpusolve.Finish: "finish"}
 
 // addFinest adds the time of a step of a cycle to list, if the step belongs to the finest level.
-func (st *step) addFinest(list []profile.Step, seconds float64) []profile.Step {
+func (st *step) addFinest(list []system.Step, seconds float64) []system.Step {
 	name, known := stepNames[st.params.Op]
 	if st.level > 0 || !known {
 		return list
 	}
-	at := slices.IndexFunc(list, func(s profile.Step) bool { return s.Name == name })
+	at := slices.IndexFunc(list, func(s system.Step) bool { return s.Name == name })
 	if at < 0 {
-		at, list = len(list), append(list, profile.Step{Name: name})
+		at, list = len(list), append(list, system.Step{Name: name})
 	}
 	list[at].Seconds += seconds
 	return list
@@ -229,7 +229,7 @@ func (s *System) read(from cuda.Pointer, count int) ([]float64, error) {
 // Trace solves for at most limit iterations and measures each kernel with CUDA events. SpMV is the
 // kernel with the product and everything fused into it, Updates is the second kernel of cg, and
 // Precond is the multigrid cycle, also by level. These times include waiting for other ranks.
-func (s *System) Trace(limit int) (b profile.Profile, err error) {
+func (s *System) Trace(limit int) (b system.Profile, err error) {
 	if err := s.group.Barrier(); err != nil {
 		return b, err
 	}
@@ -351,7 +351,7 @@ func (s *System) Check(out *solve.Outcome) error {
 		return err
 	}
 	rows := s.Rows()
-	var squares checkSums
+	var local krylov.ResidualSums
 	for lo := rows.Lo; lo < rows.Hi; lo += window {
 		part := sparse.Range{Lo: lo, Hi: min(lo+window, rows.Hi)}
 		columns := sparse.Range{Lo: max(0, part.Lo-s.matrix.reach), Hi: min(s.Size, part.Hi+s.matrix.reach)}
@@ -359,13 +359,13 @@ func (s *System) Check(out *solve.Outcome) error {
 		if err != nil {
 			return err
 		}
-		squares.add(s.residual(part, x, columns.Lo))
+		sparse.Axpby(local[:], 1, local[:], 1, s.residual(part, x, columns.Lo))
 	}
-	var sums checkSums
-	if err := s.group.AllReduce(dist.Of(sums[:]), dist.Of(squares[:]), dist.Sum); err != nil {
+	var sums krylov.ResidualSums
+	if err := s.group.AllReduce(dist.Of(sums[:]), dist.Of(local[:]), dist.Sum); err != nil {
 		return err
 	}
-	residual, err := krylov.NewResidual(sums[0], sums[1], sums[2], sums[3])
+	residual, err := krylov.NewResidual(sums)
 	out.TrueResidual, out.Rounding = residual.True, residual.Rounding
 	return err
 }
@@ -395,23 +395,13 @@ func (s *System) readSolution(rows sparse.Range) (x []float64, err error) {
 	return x, nil
 }
 
-// checkSums are sums over rows: of the squares of b - Ax, of b and of the products a_ij x_j, and the number of rows
-// where b is not 0.
-type checkSums [4]float64
-
-func (c *checkSums) add(d checkSums) {
-	for i, v := range d {
-		c[i] += v
-	}
-}
-
 // residual returns the sums of some rows. x starts at column first.
 // CPUs share the work in fixed pieces, whose sums are added in order, so that the result does not
 // depend on the number of CPUs.
-func (s *System) residual(rows sparse.Range, x []float64, first int) (total checkSums) {
+func (s *System) residual(rows sparse.Range, x []float64, first int) []float64 {
 	const piece = 1 << 15
 	pieces := (rows.Len() + piece - 1) / piece
-	sums := make([]checkSums, pieces)
+	sums := make([]krylov.ResidualSums, pieces)
 	var workers sync.WaitGroup
 	count := min(pieces, runtime.GOMAXPROCS(0))
 	for w := range count {
@@ -419,29 +409,19 @@ func (s *System) residual(rows sparse.Range, x []float64, first int) (total chec
 			var row sparse.Row
 			for k := w; k < pieces; k += count {
 				lo := rows.Lo + k*piece
-				var local checkSums // because elements of sums share cache lines
+				var local krylov.ResidualSums // because elements of sums share cache lines
 				for i := lo; i < min(lo+piece, rows.Hi); i++ {
 					s.spec.Problem.Row(i, &row)
-					b := s.spec.RHS(i)
-					d := b
-					for e, c := range row.Cols {
-						product := row.Vals[e] * x[c-first]
-						d -= product
-						local[2] += product * product
-					}
-					local[0] += d * d
-					local[1] += b * b
-					if b != 0 {
-						local[3]++
-					}
+					local.AddRow(s.spec.RHS(i), row.Vals, func(k int) float64 { return x[row.Cols[k]-first] })
 				}
 				sums[k] = local
 			}
 		})
 	}
 	workers.Wait()
+	var total krylov.ResidualSums
 	for _, part := range sums {
-		total.add(part)
+		sparse.Axpby(total[:], 1, total[:], 1, part[:])
 	}
-	return total
+	return total[:]
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -33,7 +33,7 @@ func SupportsBackend(backend string) bool {
 // System is one rank's part of a linear system on its GPU, ready to be solved.
 type System struct {
 	Size  int // rows of the whole problem
-	Times profile.SetupTimes
+	Times system.SetupTimes
 	Part  partition.Local
 	Bytes int // device memory of this rank, without the vectors of the triad
 	// MatrixBytes is the memory of this rank's part of the matrix.
@@ -99,11 +99,11 @@ func (s *System) setUp() error {
 	}
 	s.Times.Generation = since(allocated)
 	if s.spec.Preconditioner == multigridName {
-		prepared, cpu := clock.Now(), profile.CPUTime()
+		prepared, cpu := clock.Now(), system.CPUTime()
 		if err := s.buildCycle(); err != nil {
 			return fmt.Errorf("setting up the preconditioner %s: %w", multigridName, err)
 		}
-		s.Times.Precondition, s.Times.PreconditionCPU = since(prepared), profile.CPUTime()-cpu
+		s.Times.Precondition, s.Times.PreconditionCPU = since(prepared), system.CPUTime()-cpu
 	}
 	err := s.group.Barrier()
 	s.Times.Total = since(start)

@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/kernel/gpusolve"
 	"github.com/kernbench/kernbench/internal/solve/device"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -157,7 +158,7 @@ func onHost(g *dist.Group, spec device.Spec) (*reference, error) {
 		return nil, err
 	}
 	defer group.Close()
-	s, err := solve.New(group, spec.Spec)
+	s, err := system.New(group, spec.Spec)
 	if err != nil {
 		return nil, err
 	}

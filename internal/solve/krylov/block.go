@@ -7,19 +7,6 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// BlockHalo updates the ghosts of a block vector with the given number of columns. Its methods are called like those
-// of Halo.
-type BlockHalo interface {
-	StartBlock(v []float64, width int) error
-	FinishBlock(v []float64, width int) error
-}
-
-// StartBlock implements BlockHalo.
-func (NoHalo) StartBlock([]float64, int) error { return nil }
-
-// FinishBlock implements BlockHalo.
-func (NoHalo) FinishBlock([]float64, int) error { return nil }
-
 // Block holds one rank's rows of a system with several right-hand sides, and the vectors of a block solve. Its passes
 // fuse all operations on a few rows, like the stages of Engine: each pass moves every vector through memory once, and
 // the product reads the matrix once for all columns.
@@ -75,11 +62,11 @@ const blockValues = 512
 func (k *Block) RHS() []float64 { return k.b }
 
 // Exchange updates the ghosts of the directions, as a product of all columns does.
-func (k *Block) Exchange(halo BlockHalo) error {
-	if err := halo.StartBlock(k.p, k.columns); err != nil {
+func (k *Block) Exchange(halo Halo) error {
+	if err := halo.Start(k.p, k.columns); err != nil {
 		return err
 	}
-	return halo.FinishBlock(k.p, k.columns)
+	return halo.Finish(k.p, k.columns)
 }
 
 // Columns returns the number of right-hand sides.
@@ -140,7 +127,7 @@ func (k *Block) source(lo, hi int) []float64 {
 // descend makes a step along the directions and multiplies the matrix with new ones, in one pass: the first columns of
 // x += p*move, then w = w*e, then p = M w + p*f with the preconditioner M, then q = A p. It returns this rank's part of
 // p'q. A matrix without rows is left out: move moves nothing, e keeps w, and f drops the old directions.
-func (k *Block) descend(move, e, f denseMatrix, active int, halo BlockHalo) (denseMatrix, error) {
+func (k *Block) descend(move, e, f denseMatrix, active int, halo Halo) (denseMatrix, error) {
 	n := k.width
 	sums := newDense(n, n)
 	update := func(lo, hi int) {
@@ -187,9 +174,9 @@ func (k *Block) transform(rows, plus []float64, by denseMatrix, count int) {
 }
 
 // product runs update on all rows and multiply on all rows, a block behind, while the ghosts of v are in flight.
-func (k *Block) product(update, multiply func(lo, hi int), v []float64, width int, halo BlockHalo) error {
-	return k.pass().Product(update, multiply, func() error { return halo.StartBlock(v, width) },
-		func() error { return halo.FinishBlock(v, width) })
+func (k *Block) product(update, multiply func(lo, hi int), v []float64, width int, halo Halo) error {
+	return k.pass().Product(update, multiply, func() error { return halo.Start(v, width) },
+		func() error { return halo.Finish(v, width) })
 }
 
 // pass returns the order in which passes work. They work on blocks of rows whose number is a multiple of 8, as the
@@ -332,7 +319,7 @@ func (k *Block) swap(pairs [][2]int, residuals bool) {
 
 // residuals sets q to B - A X in all columns, and returns this rank's parts of the squared norms. If x is zero it makes
 // no product.
-func (k *Block) residuals(zero bool, halo BlockHalo) (squares []float64, err error) {
+func (k *Block) residuals(zero bool, halo Halo) (squares []float64, err error) {
 	n := k.columns
 	sums := newDense(n, n)
 	subtract := func(lo, hi int) {

@@ -15,26 +15,6 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// StartBlock implements BlockHalo.
-func (h *mailbox) StartBlock(v []float64, width int) error {
-	for i := range h.plan.Peers {
-		peer := &h.plan.Peers[i]
-		buf := make([]float64, peer.SendCount()*width)
-		h.plan.PackBlock(buf, v, width, peer)
-		h.boxes[[2]int{h.plan.Rank, peer.Rank}] <- buf
-	}
-	return nil
-}
-
-// FinishBlock implements BlockHalo.
-func (h *mailbox) FinishBlock(v []float64, width int) error {
-	for i := range h.plan.Peers {
-		peer := &h.plan.Peers[i]
-		copy(v[peer.Recv.Lo*width:], <-h.boxes[[2]int{peer.Rank, h.plan.Rank}])
-	}
-	return nil
-}
-
 // blockTeam solves a problem with several right-hand sides on several ranks, which are goroutines.
 type blockTeam struct {
 	problem  sparse.Problem

@@ -22,7 +22,7 @@ import (
 type blockCG struct {
 	*Block
 	Core
-	halo BlockHalo
+	halo Halo
 	sum  func(local []float64) ([]float64, error)
 
 	norms    []float64   // of the right-hand sides
@@ -68,7 +68,7 @@ const (
 
 // Solve solves for all right-hand sides, starting from zero. It needs a symmetric positive definite matrix and
 // preconditioner. sum adds up over the ranks. All ranks call it together.
-func (k *Block) Solve(cfg Config, halo BlockHalo, sum func(local []float64) ([]float64, error)) (BlockResult, error) {
+func (k *Block) Solve(cfg Config, halo Halo, sum func(local []float64) ([]float64, error)) (BlockResult, error) {
 	clear(k.x)
 	for j := range k.order {
 		k.order[j] = j

@@ -41,19 +41,19 @@ func (w *Work) Add(bytes, flops float64) {
 	w.Flops += flops
 }
 
-// Halo updates the ghosts of a vector. Start is called when the values of the boundary rows are final, and must not
-// wait. Finish is called when the ghosts are needed.
+// Halo updates the ghosts of a vector, or of a block vector of width columns. Start is called when the values of the
+// boundary rows are final, and must not wait. Finish is called when the ghosts are needed.
 type Halo interface {
-	Start(v []float64) error
-	Finish(v []float64) error
+	Start(v []float64, width int) error
+	Finish(v []float64, width int) error
 }
 
 // NoHalo is the Halo of a matrix without ghosts.
 type NoHalo struct{}
 
-func (NoHalo) Start([]float64) error { return nil }
+func (NoHalo) Start([]float64, int) error { return nil }
 
-func (NoHalo) Finish([]float64) error { return nil }
+func (NoHalo) Finish([]float64, int) error { return nil }
 
 // Engine carries out stages on the rows of one rank. It fuses all operations of a stage on a row into one pass over
 // memory. The product follows a block of rows behind, while the block is still in the first-level cache. So a stage
@@ -278,7 +278,7 @@ func (e *Engine) update(s *Stage, r sparse.Range, computed int, follows bool) {
 // start starts to send the values that the product needs.
 func (e *Engine) start(s *Stage, halo Halo) error {
 	e.enter(HaloPack)
-	return halo.Start(e.vectors[s.multiply.src])
+	return halo.Start(e.vectors[s.multiply.src], 1)
 }
 
 // precondition applies a preconditioner that is not a diagonal.
@@ -313,7 +313,7 @@ func (e *Engine) product(s *Stage, halo Halo) error {
 		e.multiplyInterior(s, rows)
 	}
 	e.enter(HaloWait)
-	if err := halo.Finish(e.vectors[s.multiply.src]); err != nil || s.leaves() {
+	if err := halo.Finish(e.vectors[s.multiply.src], 1); err != nil || s.leaves() {
 		return err
 	}
 	for _, r := range e.boundary {

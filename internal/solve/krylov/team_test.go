@@ -31,21 +31,21 @@ type mailbox struct {
 	spoil bool
 }
 
-func (h *mailbox) Start(v []float64) error {
+func (h *mailbox) Start(v []float64, width int) error {
 	for i := range h.plan.Peers {
 		peer := &h.plan.Peers[i]
-		buf := make([]float64, peer.SendCount())
-		h.plan.Pack(buf, v, peer)
+		buf := make([]float64, width*peer.SendCount())
+		h.plan.Pack(buf, v, width, peer)
 		h.boxes[[2]int{h.plan.Rank, peer.Rank}] <- buf
 	}
 	return nil
 }
 
-func (h *mailbox) Finish(v []float64) error {
+func (h *mailbox) Finish(v []float64, width int) error {
 	for i := range h.plan.Peers {
 		peer := &h.plan.Peers[i]
 		buf := <-h.boxes[[2]int{peer.Rank, h.plan.Rank}]
-		copy(v[peer.Recv.Lo:peer.Recv.Hi], buf)
+		copy(v[width*peer.Recv.Lo:width*peer.Recv.Hi], buf)
 		if h.spoil && len(buf) > 1 {
 			v[peer.Recv.Lo] = buf[1]
 		}

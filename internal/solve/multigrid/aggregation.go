@@ -218,20 +218,9 @@ func (g *aggregates) claim(i int, number int32) {
 // interpolate returns P = (I - omega D^-1 A) T, where T is the piecewise constant interpolation and weak couplings of A
 // are added to the diagonal. Where the rows of A add up to zero, P interpolates constants exactly.
 func (g *aggregation) interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error) {
-	ids, err := f.exchanged(func(i int) float64 {
-		if g.of[i] < 0 {
-			return none
-		}
-		return float64(first + int(g.of[i]))
-	})
+	to, err := f.positions(g.of, first, coarse)
 	if err != nil {
 		return nil, err
-	}
-	to := make([]int32, len(ids)) // position of the aggregate of each row and ghost
-	for i, id := range ids {
-		if to[i] = none; id >= 0 {
-			to[i] = coarse.place(int(id))
-		}
 	}
 	omega := 4. / 3 / f.largest
 	p := sparse.NewShapes(len(g.of), 2*len(g.of))

@@ -221,20 +221,9 @@ func (g *classical) number(f *fine, state []float64) (int, error) {
 
 // interpolate implements coarsener.
 func (g *classical) interpolate(f *fine, first int, coarse *space) (*sparse.Shapes, error) {
-	ids, err := f.exchanged(func(i int) float64 {
-		if g.coarse[i] < 0 {
-			return none
-		}
-		return float64(first + int(g.coarse[i]))
-	})
+	to, err := f.positions(g.coarse, first, coarse)
 	if err != nil {
 		return nil, err
-	}
-	to := make([]int32, len(ids)) // position of each row and ghost in the coarse space
-	for i, id := range ids {
-		if to[i] = none; id >= 0 {
-			to[i] = coarse.place(int(id))
-		}
 	}
 	// near interpolates from the coarse rows that a row is coupled to. sums holds the sum of these couplings.
 	near := sparse.NewShapes(f.space.own, f.rows.Stored())

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -286,69 +287,49 @@ func directory(team precondition.Team, points int, mine stretches, first int, wa
 	if team.Size() == 1 {
 		return number, nil
 	}
-	reports, queries := make([][]float64, team.Size()), make([][]float64, team.Size())
+	reports, queries := make([][]stretch, team.Size()), make([][]int, team.Size())
 	for _, s := range mine {
+		s.place += first
 		for r := keeper(s.point); r <= keeper(s.point+s.count-1); r++ {
-			reports[r] = append(reports[r], float64(s.point), float64(first+s.place), float64(s.count))
+			reports[r] = append(reports[r], s)
 		}
 	}
-	requested := map[int]bool{}
-	for _, c := range wanted {
-		if !requested[c] {
-			requested[c] = true
-			queries[keeper(c)] = append(queries[keeper(c)], float64(c))
-		}
+	for _, c := range lists.Distinct(wanted) {
+		queries[keeper(c)] = append(queries[keeper(c)], c)
 	}
-	incoming, err := team.Exchange(reports)
+	incoming, err := precondition.Exchange(team, reports)
 	if err != nil {
 		return nil, err
 	}
-	var known stretches
-	for _, list := range incoming {
-		for ; len(list) > 0; list = list[3:] {
-			known = append(known, stretch{int(list[0]), int(list[1]), int(list[2])})
-		}
-	}
+	known := stretches(slices.Concat(incoming...))
 	known.sort()
-	received, err := team.Exchange(queries)
+	received, err := precondition.Exchange(team, queries)
 	if err != nil {
 		return nil, err
 	}
-	answers := make([][]float64, team.Size())
-	for r, list := range received {
-		for _, c := range list {
-			answers[r] = append(answers[r], float64(known.find(int(c))))
-		}
-	}
-	got, err := team.Exchange(answers)
-	if err != nil {
-		return nil, err
-	}
+	got, err := precondition.Exchange(team, lists.Map(received, func(points []int) []int {
+		return lists.Map(points, known.find)
+	}))
 	for r, list := range got {
 		for k, id := range list {
-			number[int(queries[r][k])] = int(id)
+			number[queries[r][k]] = id
 		}
 	}
-	return number, nil
+	return number, err
 }
 
-// handOver sends the points of a rank's coarse unknowns to the ranks that will own them, as ranges (first, count).
-func handOver(team precondition.Team, mine []int, first int, owners sparse.Strips) ([]int, error) {
-	to := make([][]float64, team.Size())
+// handOver sends the points of a rank's coarse unknowns to the ranks that will own them.
+func handOver(team precondition.Team, mine []int, first int, owners sparse.Strips) (points []int, err error) {
+	to := make([][]sparse.Range, team.Size())
 	for k, point := range mine {
 		r := owners.Owner(first + k)
-		if n := len(to[r]); n > 0 && to[r][n-2]+to[r][n-1] == float64(point) {
-			to[r][n-1]++
-		} else {
-			to[r] = append(to[r], float64(point), 1)
+		to[r] = sparse.Extend(to[r], point)
+	}
+	from, err := precondition.Exchange(team, to)
+	for _, r := range slices.Concat(from...) { // ranks ascend, and so do the numbers
+		for point := r.Lo; point < r.Hi; point++ {
+			points = append(points, point)
 		}
 	}
-	from, err := team.Exchange(to)
-	var out []int
-	for list := slices.Concat(from...); len(list) > 0; list = list[2:] { // ranks ascend, and so do the numbers
-		for k := range int(list[1]) {
-			out = append(out, int(list[0])+k)
-		}
-	}
-	return out, err
+	return points, err
 }

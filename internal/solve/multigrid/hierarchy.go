@@ -3,6 +3,7 @@ package multigrid
 import (
 	"math"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
@@ -95,6 +96,26 @@ func (f *fine) exchanged(value func(i int) float64) ([]float64, error) {
 		f.vector[i] = value(i)
 	}
 	return f.vector, f.square.Exchange(f.vector)
+}
+
+// positions returns the position in the coarse space that belongs to each row and ghost, or none. of holds the coarse
+// unknown of each row, counted from the rank's first, or none.
+func (f *fine) positions(of []int32, first int, coarse *space) ([]int32, error) {
+	ids, err := f.exchanged(func(i int) float64 {
+		if of[i] < 0 {
+			return none
+		}
+		return float64(first + int(of[i]))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return lists.Map(ids, func(id float64) int32 {
+		if id < 0 {
+			return none
+		}
+		return coarse.place(int(id))
+	}), nil
 }
 
 // A coarsener chooses coarse unknowns and interpolates from them.

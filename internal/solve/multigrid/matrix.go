@@ -3,6 +3,7 @@ package multigrid
 import (
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
@@ -55,31 +56,37 @@ func transposed(m *sparse.Shapes, width int) *sparse.Shapes {
 	return out.Shapes()
 }
 
-// sendRows sends the rows of ghosts, among n rows, to the owners of the ghosts. A message holds for each row the
-// number of the ghost, the number of entries, then the number of each column and its value. sendRows returns the
-// messages for each of the rank's own rows.
+// entry is an entry of a row that is sent to another rank.
+type entry struct {
+	row, col int // numbers of unknowns
+	val      float64
+}
+
+// appendRow appends the entries of a row, whose columns are positions in a space.
+func appendRow(list []entry, row int, columns *space, first int32, offsets []int32, vals []float64) []entry {
+	for k, d := range offsets {
+		list = append(list, entry{row, columns.id(first + d), vals[k]})
+	}
+	return list
+}
+
+// sendRows sends the rows of ghosts, among n rows, to the owners of the ghosts. It returns the entries that arrive for
+// each of the rank's own rows.
 func sendRows(team precondition.Team, of *space, n int, row func(place int) (int32, []int32, []float64),
-	columns *space) ([][][]float64, error) {
-	to := make([][]float64, team.Size())
+	columns *space) ([][]entry, error) {
+	to := make([][]entry, team.Size())
 	for k, id := range of.ghosts[:n-of.own] {
 		first, offsets, vals := row(of.own + k)
 		r := of.Owner(id)
-		to[r] = append(to[r], float64(id), float64(len(offsets)))
-		for m, d := range offsets {
-			to[r] = append(to[r], float64(columns.id(first+d)), vals[m])
-		}
+		to[r] = appendRow(to[r], id, columns, first, offsets, vals)
 	}
-	from, err := team.Exchange(to)
+	from, err := precondition.Exchange(team, to)
 	if err != nil || team.Size() == 1 {
 		return nil, err
 	}
-	out := make([][][]float64, of.own)
-	for _, list := range from {
-		for len(list) > 0 {
-			k, n := int(list[0])-of.first, int(list[1])
-			out[k] = append(out[k], list[2:2+2*n])
-			list = list[2+2*n:]
-		}
+	out := make([][]entry, of.own)
+	for _, e := range slices.Concat(from...) {
+		out[e.row-of.first] = append(out[e.row-of.first], e)
 	}
 	return out, nil
 }
@@ -106,10 +113,8 @@ func restriction(team precondition.Team, r *sparse.Shapes, fine, coarse *space) 
 		for k, d := range offsets {
 			out.Add(first+d, vals[k])
 		}
-		for _, list := range received[c] {
-			for m := 0; m < len(list); m += 2 {
-				out.Add(fine.place(int(list[m])), list[m+1])
-			}
+		for _, e := range received[c] {
+			out.Add(fine.place(e.col), e.val)
 		}
 		out.End()
 	}
@@ -159,12 +164,10 @@ func galerkin(team precondition.Team, a, p, r *sparse.Shapes, coarse *space) (*s
 		}
 		product(c)
 		if !alone {
-			for _, list := range received[c] {
-				for m := 0; m < len(list); m += 2 {
-					place := coarse.place(int(list[m]))
-					sum.fit(coarse.width())
-					sum.add(place, list[m+1])
-				}
+			for _, e := range received[c] {
+				place := coarse.place(e.col)
+				sum.fit(coarse.width())
+				sum.add(place, e.val)
 			}
 		}
 		sum.flush(out)
@@ -214,38 +217,29 @@ func repeated(a, p, r *sparse.Shapes) (again func(c int) bool) {
 
 // fetch appends the rows of P for the ghosts of the fine space. It asks their owners for them.
 func fetch(team precondition.Team, p *sparse.Shapes, fine, coarse *space) error {
-	ask := make([][]float64, team.Size())
+	ask := make([][]int, team.Size())
 	for _, id := range fine.ghosts {
 		r := fine.Owner(id)
-		ask[r] = append(ask[r], float64(id))
+		ask[r] = append(ask[r], id)
 	}
-	asked, err := team.Exchange(ask)
+	asked, err := precondition.Exchange(team, ask)
 	if err != nil {
 		return err
 	}
-	answers := make([][]float64, team.Size())
-	for r, list := range asked {
-		for _, id := range list {
-			first, offsets, vals := p.Row(int(id) - fine.first)
-			answers[r] = append(answers[r], float64(len(offsets)))
-			for k, d := range offsets {
-				answers[r] = append(answers[r], float64(coarse.id(first+d)), vals[k])
-			}
+	got, err := precondition.Exchange(team, lists.Map(asked, func(ids []int) (answer []entry) {
+		for _, id := range ids {
+			first, offsets, vals := p.Row(id - fine.first)
+			answer = appendRow(answer, id, coarse, first, offsets, vals)
 		}
-	}
-	got, err := team.Exchange(answers)
-	if err != nil {
-		return err
-	}
-	for _, list := range got { // ghosts ascend, and so do their owners
-		for len(list) > 0 {
-			n := int(list[0])
-			for k := 1; k < 1+2*n; k += 2 {
-				p.Add(coarse.place(int(list[k])), list[k+1])
+		return answer
+	}))
+	for r, list := range got { // ghosts ascend, and so do their owners
+		for _, id := range ask[r] {
+			for ; len(list) > 0 && list[0].row == id; list = list[1:] {
+				p.Add(coarse.place(list[0].col), list[0].val)
 			}
 			p.End()
-			list = list[1+2*n:]
 		}
 	}
-	return nil
+	return err
 }

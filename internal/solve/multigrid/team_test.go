@@ -15,7 +15,7 @@ type meeting struct {
 	mu          sync.Mutex
 	moved       *sync.Cond
 	here, round int
-	lists       [2][][][]float64 // of this round and the previous one, by sender
+	lists       [2][][][]byte // of this round and the previous one, by sender
 }
 
 // member is one rank of a meeting. It implements precondition.Team.
@@ -27,7 +27,7 @@ type member struct {
 func (m member) Rank() int { return m.rank }
 func (m member) Size() int { return m.size }
 
-func (m member) Exchange(to [][]float64) ([][]float64, error) {
+func (m member) Exchange(to [][]byte) ([][]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	round := m.round
@@ -39,7 +39,7 @@ func (m member) Exchange(to [][]float64) ([][]float64, error) {
 	for m.round == round {
 		m.moved.Wait()
 	}
-	from := make([][]float64, m.size)
+	from := make([][]byte, m.size)
 	for r, lists := range m.lists[round%2] {
 		from[r] = lists[m.rank]
 	}
@@ -51,7 +51,7 @@ func (m member) Sum(values []float64) ([]float64, error) {
 	for r := range to {
 		to[r] = append([]float64(nil), values...)
 	}
-	from, err := m.Exchange(to)
+	from, err := precondition.Exchange(m, to)
 	out := make([]float64, len(values))
 	for _, list := range from {
 		for i, v := range list {
@@ -62,18 +62,12 @@ func (m member) Sum(values []float64) ([]float64, error) {
 }
 
 func (m member) Connect(plan *sparse.Plan) (krylov.Halo, error) {
-	wants := make([][]float64, m.size)
+	wants := make([][]int, m.size)
 	for i := range plan.Peers {
-		for _, id := range plan.Wants(&plan.Peers[i]) {
-			wants[plan.Peers[i].Rank] = append(wants[plan.Peers[i].Rank], float64(id))
-		}
+		wants[plan.Peers[i].Rank] = plan.Wants(&plan.Peers[i])
 	}
-	asked, err := m.Exchange(wants)
-	for r, list := range asked {
-		var ids []int
-		for _, id := range list {
-			ids = append(ids, int(id))
-		}
+	asked, err := precondition.Exchange(m, wants)
+	for r, ids := range asked {
 		if err := plan.Serve(r, ids); err != nil {
 			return nil, err
 		}
@@ -86,16 +80,16 @@ type memberHalo struct {
 	plan *sparse.Plan
 }
 
-func (h memberHalo) Start([]float64) error { return nil }
+func (h memberHalo) Start([]float64, int) error { return nil }
 
-func (h memberHalo) Finish(v []float64) error {
+func (h memberHalo) Finish(v []float64, _ int) error {
 	to := make([][]float64, h.size)
 	for i := range h.plan.Peers {
 		peer := &h.plan.Peers[i]
 		to[peer.Rank] = make([]float64, peer.SendCount())
-		h.plan.Pack(to[peer.Rank], v, peer)
+		h.plan.Pack(to[peer.Rank], v, 1, peer)
 	}
-	from, err := h.Exchange(to)
+	from, err := precondition.Exchange(h.member, to)
 	for i := range h.plan.Peers {
 		peer := &h.plan.Peers[i]
 		copy(v[peer.Recv.Lo:peer.Recv.Hi], from[peer.Rank])
@@ -123,7 +117,7 @@ func onRanks(t testing.TB, ranks, each int, p sparse.Problem, fn func(l *precond
 	t.Helper()
 	m := &meeting{size: ranks}
 	m.moved = sync.NewCond(&m.mu)
-	m.lists = [2][][][]float64{make([][][]float64, ranks), make([][][]float64, ranks)}
+	m.lists = [2][][][]byte{make([][][]byte, ranks), make([][][]byte, ranks)}
 	var wait sync.WaitGroup
 	for r := range ranks {
 		wait.Go(func() {

@@ -53,10 +53,10 @@ type Square struct {
 
 // Exchange updates the ghosts of x.
 func (s Square) Exchange(x []float64) error {
-	if err := s.Halo.Start(x); err != nil {
+	if err := s.Halo.Start(x, 1); err != nil {
 		return err
 	}
-	return s.Halo.Finish(x)
+	return s.Halo.Finish(x, 1)
 }
 
 // Multiply sets dst to the product with x. It updates the ghosts of x.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/registry"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
@@ -52,8 +53,8 @@ type Team interface {
 	Size() int
 	// Sum adds up over the ranks, with the same bits on each.
 	Sum(values []float64) ([]float64, error)
-	// Exchange sends to[r] to rank r, and returns the lists that the ranks sent here.
-	Exchange(to [][]float64) ([][]float64, error)
+	// Exchange sends to[r] to rank r, and returns what the ranks sent here. See the function Exchange.
+	Exchange(to [][]byte) ([][]byte, error)
 	// Connect tells the other ranks of a plan what this rank needs, and returns the halo exchange.
 	Connect(plan *sparse.Plan) (krylov.Halo, error)
 }
@@ -110,20 +111,28 @@ func DiagonalOf(l *Local, factor func(i int, r *sparse.Row) (float64, error)) (k
 
 // Agree returns an error on every rank if any rank passes one, with its reason. Otherwise ranks without an error would
 // wait for the failed rank.
-func (l *Local) Agree(err error) error {
-	to := make([][]float64, l.Team.Size())
+func (l *Local) Agree(err error) error { return Agree(l.Team, err) }
+
+// Agree does what Local.Agree does, for ranks that have no matrix yet.
+func Agree(t Team, err error) error {
+	to := make([][]byte, t.Size())
 	if err != nil {
-		reason := lists.Map([]byte(err.Error()), func(c byte) float64 { return float64(c) })
-		to = slices.Repeat([][]float64{reason}, len(to))
+		to = slices.Repeat([][]byte{[]byte(err.Error())}, len(to))
 	}
-	from, failed := l.Team.Exchange(to)
+	from, failed := t.Exchange(to)
 	if err != nil || failed != nil {
 		return errors.Join(err, failed)
 	}
-	for r, list := range from {
-		if len(list) > 0 {
-			return fmt.Errorf("rank %d: %s", r, lists.Map(list, func(c float64) byte { return byte(c) }))
+	for r, text := range from {
+		if len(text) > 0 {
+			return fmt.Errorf("rank %d: %s", r, text)
 		}
 	}
 	return nil
+}
+
+// Exchange sends to[r] to rank r, and returns the lists that the ranks sent here. An element has no pointers.
+func Exchange[E any](t Team, to [][]E) ([][]E, error) {
+	from, err := t.Exchange(lists.Map(to, dtype.Bytes[E]))
+	return lists.Map(from, dtype.View[E]), err
 }

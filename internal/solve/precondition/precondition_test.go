@@ -13,11 +13,11 @@ import (
 // one is the team of a single rank.
 type one struct{}
 
-func (one) Rank() int                                    { return 0 }
-func (one) Size() int                                    { return 1 }
-func (one) Sum(v []float64) ([]float64, error)           { return v, nil }
-func (one) Exchange(to [][]float64) ([][]float64, error) { return to, nil }
-func (one) Connect(*sparse.Plan) (krylov.Halo, error)    { return krylov.NoHalo{}, nil }
+func (one) Rank() int                                 { return 0 }
+func (one) Size() int                                 { return 1 }
+func (one) Sum(v []float64) ([]float64, error)        { return v, nil }
+func (one) Exchange(to [][]byte) ([][]byte, error)    { return to, nil }
+func (one) Connect(*sparse.Plan) (krylov.Halo, error) { return krylov.NoHalo{}, nil }
 
 // whole is the layout in which all rows belong to rank 0.
 type whole int

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/solve/block"
+	"github.com/kernbench/kernbench/internal/solve/system"
 	"github.com/kernbench/kernbench/solve"
 )
 
@@ -175,70 +175,56 @@ type job struct {
 // run solves on one rank. A method with a block form solves for all columns at once, the others for
 // one after the other.
 func (j *job) run(g *dist.Group) error {
-	column := 0
-	n := j.q.Columns
+	column, n := 0, j.q.Columns
 	spec := solve.Spec{Problem: j.m, Method: j.q.Method, Preconditioner: j.q.Precond, RTol: j.q.Tol, MaxIter: j.q.MaxIter,
 		RHS: func(row int) float64 { return j.b[row*n+column] }}
-	if n > 1 && j.q.Method == block.Method {
-		return j.runBlock(g, spec)
-	}
 	for ; column < n; column++ {
-		sys, err := solve.New(g, spec)
+		sys, err := system.New(g, spec)
 		if err != nil {
 			return err
 		}
-		out, err := sys.Solve(0)
-		if err != nil {
-			return err
+		if n > 1 && j.q.Method == system.BlockMethod {
+			all, err := system.NewBlock(sys, n, func(row, column int) float64 { return j.b[row*n+column] })
+			if err != nil {
+				return err
+			}
+			return j.solve(g, all, func(out solve.Outcome) error { return all.Gate(out, j.q.Tol) }, func(i int) {
+				copy(j.x[sys.Plan.Global(i)*n:][:n], all.Solution()[i*n:])
+			})
 		}
-		if err := sys.Check(&out); err != nil {
+		if err := j.solve(g, sys, func(out solve.Outcome) error { return out.Gate(j.q.Tol) }, func(i int) {
+			j.x[sys.Plan.Global(i)*n+column] = sys.Solution()[i]
+		}); err != nil {
 			return err
-		}
-		j.note(g, out)
-		if err := out.Gate(j.q.Tol); err != nil {
-			return err
-		}
-		for i, v := range sys.Solution() {
-			j.x[sys.Global(i)*n+column] = v
 		}
 	}
 	return nil
 }
 
-// runBlock solves for all columns at once.
-func (j *job) runBlock(g *dist.Group, spec solve.Spec) error {
-	n := j.q.Columns
-	sys, err := solve.New(g, spec)
+// solve solves a system of one or all columns, records the outcome, and stores the solution of each row.
+func (j *job) solve(g *dist.Group, sys interface {
+	Solve(limit int) (solve.Outcome, error)
+	Check(out *solve.Outcome) error
+	Rows() int
+}, gate func(solve.Outcome) error, store func(row int)) error {
+	out, err := sys.Solve(0)
 	if err != nil {
 		return err
 	}
-	all, err := block.New(sys, n, func(row, column int) float64 { return j.b[row*n+column] })
-	if err != nil {
+	if err := sys.Check(&out); err != nil {
 		return err
 	}
-	out, err := all.Solve(0)
-	if err != nil {
-		return err
-	}
-	if err := all.Check(&out); err != nil {
-		return err
-	}
-	j.note(g, out)
-	if err := all.Gate(out, j.q.Tol); err != nil {
-		return err
-	}
-	for i := range sys.Internals().Plan.Owned {
-		copy(j.x[sys.Global(i)*n:][:n], all.Solutions()[i*n:])
-	}
-	return nil
-}
-
-// note records the outcome of a solve.
-func (j *job) note(g *dist.Group, out solve.Outcome) {
 	if g.Rank() == 0 {
 		j.reply.Iterations += out.Iterations
 		j.reply.Residual = max(j.reply.Residual, out.TrueResidual)
 	}
+	if err := gate(out); err != nil {
+		return err
+	}
+	for i := range sys.Rows() {
+		store(i)
+	}
+	return nil
 }
 
 var errShape = errors.New("the row starts of A must ascend from 0 to the number of entries")

@@ -261,11 +261,9 @@ func (p *Plan) split() {
 	}
 }
 
-// Pack gathers the values of v that a peer needs into buf, which must have room for SendCount values.
-func (p *Plan) Pack(buf, v []float64, peer *Peer) { p.PackBlock(buf, v, 1, peer) }
-
-// PackBlock is Pack for a block vector with width columns.
-func (p *Plan) PackBlock(buf, v []float64, width int, peer *Peer) {
+// Pack gathers the rows of a block vector of width columns that a peer needs into buf, which must have room for
+// width*SendCount values.
+func (p *Plan) Pack(buf, v []float64, width int, peer *Peer) {
 	for _, r := range peer.Send {
 		buf = buf[copy(buf, v[r.Lo*width:r.Hi*width]):]
 	}

@@ -53,7 +53,7 @@ func exchange(all []*Plan, vectors [][]float64) {
 			for i := range from.Peers {
 				if from.Peers[i].Rank == to.Rank {
 					buf := make([]float64, from.Peers[i].SendCount())
-					from.Pack(buf, vectors[from.Rank], &from.Peers[i])
+					from.Pack(buf, vectors[from.Rank], 1, &from.Peers[i])
 					copy(vectors[to.Rank][peer.Recv.Lo:peer.Recv.Hi], buf)
 				}
 			}

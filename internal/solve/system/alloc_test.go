@@ -1,6 +1,6 @@
 //go:build !race
 
-package solve
+package system
 
 import (
 	"testing"

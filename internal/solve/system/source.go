@@ -1,14 +1,10 @@
-package solve
+package system
 
 import "github.com/kernbench/kernbench/internal/solve/sparse"
 
-// VectorFile reads a right-hand side from a Matrix Market file in array format, plain or compressed, or from an archive
-// of the SuiteSparse collection.
-func VectorFile(path string) ([]float64, error) { return sparse.LoadVector(path) }
-
 // outline returns a problem that knows its size, its traits, and its grid or coordinates if it has any. The rows of a
 // matrix file are missing: only its header is read.
-func (s *Spec) outline() (Problem, error) {
+func (s *Spec) outline() (sparse.Problem, error) {
 	if s.MatrixFile == "" {
 		return s.Problem, nil
 	}
@@ -18,7 +14,7 @@ func (s *Spec) outline() (Problem, error) {
 // rows returns a problem with at least the rows that keep accepts, or with all rows if keep is nil. Every rank reads
 // the matrix file, and stores only the rows that it keeps. The rows of a file that is symmetric up to rounding are made
 // symmetric.
-func (s *Spec) rows(keep func(row int) bool) (Problem, error) {
+func (s *Spec) rows(keep func(row int) bool) (sparse.Problem, error) {
 	switch {
 	case s.MatrixFile == "":
 		return s.Problem, nil
@@ -31,7 +27,7 @@ func (s *Spec) rows(keep func(row int) bool) (Problem, error) {
 }
 
 // rowsAsWritten returns the rows of the file without making them symmetric.
-func (s *Spec) rowsAsWritten(keep func(row int) bool) (Problem, error) {
+func (s *Spec) rowsAsWritten(keep func(row int) bool) (sparse.Problem, error) {
 	file := *s
 	file.symmetrise = false
 	return file.rows(keep)

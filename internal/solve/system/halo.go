@@ -1,4 +1,4 @@
-package solve
+package system
 
 import (
 	"fmt"
@@ -19,13 +19,13 @@ const (
 )
 
 // halo exchanges the ghosts of a vector, or of a block vector with a limited number of columns, with all peers. It
-// starts all messages before it waits for any. It implements krylov.Halo and krylov.BlockHalo.
+// starts all messages before it waits for any. It implements krylov.Halo.
 type halo struct {
 	plan  *sparse.Plan
 	links []link
+	meter *meter
 
-	started bool   // Start was called and Finish was not
-	meter   *meter // nil if nobody asks for times
+	started bool // Start was called and Finish was not
 }
 
 // link holds the messages between this rank and one peer.
@@ -41,16 +41,16 @@ type link struct {
 
 // newHalo prepares the messages of a plan whose peers have been told what this rank needs, for block vectors of up to
 // width columns.
-func newHalo(g *dist.Group, plan *sparse.Plan, width int) (h *halo, err error) {
-	h = &halo{plan: plan, links: make([]link, len(plan.Peers))}
+func (t team) newHalo(plan *sparse.Plan, width int) (h *halo, err error) {
+	h = &halo{plan: plan, links: make([]link, len(plan.Peers)), meter: t.meter}
 	for i := range h.links {
 		l := &h.links[i]
 		l.peer = &plan.Peers[i]
 		l.out, l.in = make([]float64, width*l.peer.SendCount()), make([]float64, width*l.peer.Recv.Len())
-		if l.sends, err = pieces(g, dist.Send, l.out, l.peer.Rank); err != nil {
+		if l.sends, err = pieces(t.Group, dist.Send, l.out, l.peer.Rank); err != nil {
 			return h, err
 		}
-		if l.recvs, err = pieces(g, dist.Recv, l.in, l.peer.Rank); err != nil {
+		if l.recvs, err = pieces(t.Group, dist.Recv, l.in, l.peer.Rank); err != nil {
 			return h, err
 		}
 	}
@@ -87,19 +87,15 @@ func (h *halo) messages() int {
 }
 
 // Start packs the values that peers need and sends the first pieces.
-func (h *halo) Start(v []float64) error { return h.StartBlock(v, 1) }
-
-// StartBlock implements krylov.BlockHalo.
-func (h *halo) StartBlock(v []float64, width int) error {
+func (h *halo) Start(v []float64, width int) error {
 	h.started = true
 	if len(h.links) == 0 {
 		return nil
 	}
-	began := h.meter.now()
-	defer h.meter.packed(began)
+	defer h.meter.add(&h.meter.pack, h.meter.clock.Now())
 	for i := range h.links {
 		l := &h.links[i]
-		h.plan.PackBlock(l.out, v, width, l.peer)
+		h.plan.Pack(l.out, v, width, l.peer)
 		l.next, l.last = 0, piecesOf(width*l.peer.SendCount())
 		if err := l.send(window); err != nil {
 			return err
@@ -128,10 +124,7 @@ func (l *link) send(n int) error {
 func piecesOf(n int) int { return (n + pieceValues - 1) / pieceValues }
 
 // Finish receives the ghosts and waits until the send buffers may be overwritten.
-func (h *halo) Finish(v []float64) error { return h.FinishBlock(v, 1) }
-
-// FinishBlock implements krylov.BlockHalo.
-func (h *halo) FinishBlock(v []float64, width int) error {
+func (h *halo) Finish(v []float64, width int) error {
 	if !h.started {
 		return nil
 	}
@@ -139,8 +132,7 @@ func (h *halo) FinishBlock(v []float64, width int) error {
 	if len(h.links) == 0 {
 		return nil
 	}
-	began := h.meter.now()
-	defer h.meter.waited(began)
+	defer h.meter.add(&h.meter.wait, h.meter.clock.Now())
 	for k, more := 0, true; more; k++ {
 		more = false
 		for i := range h.links {

@@ -1,4 +1,4 @@
-package solve
+package system
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	_ "github.com/kernbench/kernbench/dist/cpu"
 	"github.com/kernbench/kernbench/dist/disttest"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -97,14 +99,14 @@ func near(t *testing.T, what string, sys *System, want *mat.VecDense) {
 	t.Helper()
 	scale := mat.Norm(want, 2)
 	for i, v := range sys.Solution() {
-		if w := want.AtVec(sys.parts.Plan.Global(i)); !(math.Abs(v-w) <= 1e-7*scale) {
-			t.Errorf("%s: x[%d] = %g, want %g", what, sys.parts.Plan.Global(i), v, w)
+		if w := want.AtVec(sys.Plan.Global(i)); !(math.Abs(v-w) <= 1e-7*scale) {
+			t.Errorf("%s: x[%d] = %g, want %g", what, sys.Plan.Global(i), v, w)
 			return
 		}
 	}
 }
 
-func generated(t *testing.T, name string, p sparse.Params) Problem {
+func generated(t *testing.T, name string, p sparse.Params) sparse.Problem {
 	t.Helper()
 	made, err := sparse.New(name, p)
 	if err != nil {
@@ -114,13 +116,13 @@ func generated(t *testing.T, name string, p sparse.Params) Problem {
 }
 
 // usable reports whether a method can work on a problem.
-func usable(m Method, t Traits) bool {
-	return m.Check(t) == nil && (m.Needs != SymmetricDefinite || t.Definite)
+func usable(m krylov.Method, t sparse.Traits) bool {
+	return m.Check(t) == nil && (m.Needs != krylov.SymmetricDefinite || t.Definite)
 }
 
 // preconditioners lists the preconditioners that can work on a problem.
-func preconditioners(problem Problem) (names []string) {
-	for _, p := range Preconditioners() {
+func preconditioners(problem sparse.Problem) (names []string) {
+	for _, p := range precondition.Preconditioners.All() {
 		if p.Check(problem, problem.Traits()) == nil {
 			names = append(names, p.Name)
 		}

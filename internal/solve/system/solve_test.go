@@ -1,4 +1,4 @@
-package solve
+package system
 
 import (
 	"errors"
@@ -15,7 +15,6 @@ import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/partition"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -25,7 +24,7 @@ func TestSolutionsMatchElimination(t *testing.T) {
 	const rtol = 1e-10
 	type system struct {
 		name    string
-		problem Problem
+		problem sparse.Problem
 		want    *mat.VecDense
 	}
 	var systems []system
@@ -162,7 +161,7 @@ func TestLongHalo(t *testing.T) {
 			if err := s.build(stripes{rows, ranks}); err != nil {
 				return err
 			}
-			if pieces := len(s.parts.Halo.(*halo).links[0].sends); pieces <= 2*window {
+			if pieces := len(s.Halo.(*halo).links[0].sends); pieces <= 2*window {
 				t.Errorf("%d pieces: the halo is too short for this test", pieces)
 			}
 			out, err := solved(s)
@@ -193,8 +192,8 @@ type swapped struct {
 	at int
 }
 
-func (s swapped) Finish(v []float64) error {
-	err := s.Halo.Finish(v)
+func (s swapped) Finish(v []float64, width int) error {
+	err := s.Halo.Finish(v, width)
 	v[s.at], v[s.at+1] = v[s.at+1], v[s.at]
 	return err
 }
@@ -212,7 +211,7 @@ func TestWrongGhostFailsTheGate(t *testing.T) {
 					return err
 				}
 				if !honest && g.Rank() == 1 {
-					sys.parts.Halo = swapped{sys.parts.Halo, sys.parts.Plan.Peers[1].Recv.Lo}
+					sys.Halo = swapped{sys.Halo, sys.Plan.Peers[1].Recv.Lo}
 				}
 				out, err := solved(sys)
 				if err != nil {
@@ -246,7 +245,7 @@ func TestRefusals(t *testing.T) {
 		if errs[0] == nil || !strings.Contains(errs[0].Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.problem, errs[0], c.want)
 		}
-		var refused *Refusal
+		var refused *krylov.Refusal
 		if errors.As(errs[0], &refused) != (c.problem == "advection") {
 			t.Errorf("%s: %T", c.problem, errs[0])
 		}
@@ -259,9 +258,9 @@ func TestRefusals(t *testing.T) {
 }
 
 // indefinite is a problem with one row negated, so that its matrix is not positive definite.
-type indefinite struct{ Problem }
+type indefinite struct{ sparse.Problem }
 
-func (s indefinite) Row(i int, r *Row) {
+func (s indefinite) Row(i int, r *sparse.Row) {
 	s.Problem.Row(i, r)
 	if i == 60 {
 		for k := range r.Vals {
@@ -344,7 +343,7 @@ func TestMemoryDoesNotGrowWithRanks(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			most[g.Rank()] = sys.parts.Matrix.Bytes() + 8*sys.parts.Matrix.Columns()
+			most[g.Rank()] = sys.Matrix.Bytes() + 8*sys.Matrix.Columns()
 			return nil
 		}))
 		return max(most[0], most[ranks/2], most[ranks-1])
@@ -371,7 +370,7 @@ func trace(t *testing.T, precondition bool, passes float64) {
 			return err
 		}
 		const limit = 20
-		b, err := sys.parts.Trace(limit)
+		b, err := sys.Trace(limit)
 		if err != nil {
 			return err
 		}
@@ -380,13 +379,13 @@ func trace(t *testing.T, precondition bool, passes float64) {
 				t.Errorf("%v took %g s", krylov.Phase(p), s)
 			}
 		}
-		rows := float64(sys.parts.Plan.Owned)
-		want := limit * (8*passes*rows + float64(sys.parts.Matrix.Bytes()+8*len(sys.parts.Plan.Ghosts)))
+		rows := float64(sys.Plan.Owned)
+		want := limit * (8*passes*rows + float64(sys.Matrix.Bytes()+8*len(sys.Plan.Ghosts)))
 		if b.Iterations != limit || math.Abs(b.Bytes-want) > 0.01*want {
 			t.Errorf("%d iterations move %g bytes, want %g", b.Iterations, b.Bytes, want)
 		}
-		if sys.parts.Messages != 1 {
-			t.Errorf("%d messages to one neighbour", sys.parts.Messages)
+		if sys.Messages != 1 {
+			t.Errorf("%d messages to one neighbour", sys.Messages)
 		}
 		return nil
 	}))
@@ -407,7 +406,7 @@ func TestAlone(t *testing.T) {
 				return err
 			}
 			if g.Rank() == 1 { // the middle rank, with ghosts from both sides
-				seconds, err := sys.parts.Alone(40)
+				seconds, err := sys.Alone(40)
 				if err != nil {
 					return err
 				}
@@ -443,11 +442,11 @@ func TestTraceOfLevels(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		p, err := sys.parts.Trace(5)
+		p, err := sys.Trace(5)
 		if err != nil {
 			return err
 		}
-		h := sys.parts.Operator.(profile.Hierarchy)
+		h := sys.Operator.(Hierarchy)
 		total := 0.0
 		for l, seconds := range p.Levels {
 			if total += seconds; !(seconds > 0) {

@@ -1,4 +1,4 @@
-package solve
+package system
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/dist"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -23,7 +24,7 @@ func TestNullSpaceIsProjectedOut(t *testing.T) {
 	const rtol = 1e-13
 	small, large := generated(t, "neumann", sparse.Params{Rows: 400}), generated(t, "neumann", sparse.Params{Rows: 10000})
 	for _, ranks := range []int{1, 3} {
-		for i, m := range Methods() {
+		for i, m := range krylov.Methods.All() {
 			pres := preconditioners(small)
 			if testing.Short() {
 				pres = pres[i%len(pres):][:1]
@@ -51,11 +52,11 @@ func TestNullSpaceIsProjectedOut(t *testing.T) {
 					for _, v := range sys.Solution() {
 						sum += v
 					}
-					sums, err := team{g}.Sum([]float64{sum})
-					if err == nil && math.Abs(sums[0]) > 1e-9 || !sys.parts.Traits.Singular ||
-						math.Abs(sys.parts.RemovedRHS-0.993) > 0.003 {
-						t.Errorf("%s: the solution adds up to %g, singular %v, removed %v", what, sums[0], sys.parts.Traits.Singular,
-							sys.parts.RemovedRHS)
+					sums, err := newTeam(g).Sum([]float64{sum})
+					if err == nil && math.Abs(sums[0]) > 1e-9 || !sys.Traits.Singular ||
+						math.Abs(sys.RemovedRHS-0.993) > 0.003 {
+						t.Errorf("%s: the solution adds up to %g, singular %v, removed %v", what, sums[0], sys.Traits.Singular,
+							sys.RemovedRHS)
 					}
 					if least := out.Iterations * m.Reductions; out.Reductions <= least {
 						t.Errorf("%s: %d reductions in %d iterations: the projection is not counted", what, out.Reductions,
@@ -76,16 +77,16 @@ func TestPlantedNullSpaces(t *testing.T) {
 		spoil   func(s *System)
 	}{
 		"none to project": {"poisson", func(s *System) {
-			s.parts.Traits.Singular = true
+			s.Traits.Singular = true
 			s.null = newProjection(s, wholePiece(s.Size))
-			s.parts.Applied = s.null
-			if err := s.null.project(s.parts.Engine.Vector(B)); err != nil {
+			s.Applied = s.null
+			if err := s.null.project(s.Engine.Vector(krylov.B)); err != nil {
 				t.Error(err)
 			}
 		}},
 		"kept in the right-hand side": {"neumann", func(s *System) {
-			for i := range s.parts.Engine.Vector(B) {
-				s.parts.Engine.Vector(B)[i] = 500 + noise(s.parts.Plan.Global(i))
+			for i := range s.Engine.Vector(krylov.B) {
+				s.Engine.Vector(krylov.B)[i] = 500 + noise(s.Plan.Global(i))
 			}
 		}},
 		"overlooked": {"neumann", func(s *System) { s.null = nil }},
@@ -182,10 +183,10 @@ func TestNullSpaceOfAFile(t *testing.T) {
 					return err
 				}
 				out, err := solved(sys)
-				if gate := out.Gate(1e-8); (gate == nil) != c.good || sys.parts.Traits.Singular != c.singular ||
-					sys.parts.Unprojected != c.unprojected {
-					t.Errorf("%s on %d ranks: singular %v, not projected %v, the gate says %v", name, ranks, sys.parts.Traits.Singular,
-						sys.parts.Unprojected, gate)
+				if gate := out.Gate(1e-8); (gate == nil) != c.good || sys.Traits.Singular != c.singular ||
+					sys.Unprojected != c.unprojected {
+					t.Errorf("%s on %d ranks: singular %v, not projected %v, the gate says %v", name, ranks, sys.Traits.Singular,
+						sys.Unprojected, gate)
 				}
 				return err
 			}))
@@ -235,15 +236,15 @@ func TestNearlySymmetricFiles(t *testing.T) {
 				return err
 			}
 			out, err := solved(sys)
-			if (sys.parts.Asymmetry > 0) != (c.off > 0) {
-				t.Errorf("%s: an asymmetry of %g", name, sys.parts.Asymmetry)
+			if (sys.Asymmetry > 0) != (c.off > 0) {
+				t.Errorf("%s: an asymmetry of %g", name, sys.Asymmetry)
 			}
 			if err == nil {
 				err = out.Gate(1e-10)
 			}
 			return err
 		}) {
-			if refused := new(Refusal); errors.As(err, &refused) != c.refused || err != nil && !c.refused {
+			if refused := new(krylov.Refusal); errors.As(err, &refused) != c.refused || err != nil && !c.refused {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -1,4 +1,4 @@
-package solve
+package system
 
 import (
 	"errors"
@@ -16,14 +16,14 @@ import (
 
 // findNullSpace finds the pieces of the matrix whose rows add up to zero. Pieces are only looked for in files, and in
 // other problems all of whose rows add up to zero.
-func (s *System) findNullSpace(problem Problem) (*singularPieces, error) {
+func (s *System) findNullSpace(problem sparse.Problem) (*singularPieces, error) {
 	zero, all, err := s.zeroRows(problem, s.spec.MatrixFile == "")
 	if err != nil {
 		return nil, err
 	}
 	switch traits := problem.Traits(); {
 	case !traits.Symmetric:
-		s.parts.Unprojected = all
+		s.Unprojected = all
 		return nil, nil
 	case traits.Singular && all:
 		return wholePiece(s.Size), nil
@@ -35,19 +35,19 @@ func (s *System) findNullSpace(problem Problem) (*singularPieces, error) {
 
 // zeroRows says which rows of this rank add up to zero, and whether the rows of all ranks do. If early is set it looks
 // at a few rows first: one row with another sum is enough, and most problems have one among their first rows.
-func (s *System) zeroRows(problem Problem, early bool) (zero []bool, all bool, err error) {
+func (s *System) zeroRows(problem sparse.Problem, early bool) (zero []bool, all bool, err error) {
 	var row sparse.Row
-	owned, nonzero := s.parts.Plan.Owned, 0.0
+	owned, nonzero := s.Plan.Owned, 0.0
 	zero = make([]bool, 0, owned)
 	for _, end := range []int{min(1000, owned), owned} {
 		for len(zero) < end {
-			problem.Row(s.Global(len(zero)), &row)
+			problem.Row(s.Plan.Global(len(zero)), &row)
 			zero = append(zero, row.AddsUpToZero())
 			if !zero[len(zero)-1] {
 				nonzero = 1
 			}
 		}
-		sums, err := team{s.group}.Sum([]float64{nonzero})
+		sums, err := s.team.Sum([]float64{nonzero})
 		if all = err == nil && sums[0] == 0; err != nil || !all && early {
 			return zero, false, err
 		}
@@ -74,9 +74,7 @@ type projection struct {
 // newProjection returns the projection around a preconditioner, which may be nil.
 func newProjection(s *System, pieces *singularPieces) *projection {
 	n := len(pieces.rows)
-	sums := newReducer(s.group, n)
-	sums.meter = s.meter
-	return &projection{inner: s.parts.Operator, sums: sums, rows: s.parts.Plan.Owned, pieces: pieces,
+	return &projection{inner: s.Operator, sums: s.newReducer(n), rows: s.Plan.Owned, pieces: pieces,
 		part: make([]float64, n)}
 }
 
@@ -88,7 +86,7 @@ func (p *projection) means(v []float64) ([]float64, error) {
 			p.part[k] += x
 		}
 	}
-	sums, err := p.sums.Sum(p.part)
+	sums, err := p.sums.sum(p.part)
 	if err != nil {
 		return nil, err
 	}
@@ -141,11 +139,14 @@ func (p *projection) Bytes() int {
 
 // projectRHS projects constants out of the right-hand side and records their share of its norm.
 func (s *System) projectRHS(b []float64) error {
+	if s.null == nil {
+		return nil
+	}
 	before := sparse.Dot(b, b)
 	if err := s.null.project(b); err != nil {
 		return err
 	}
-	squares, err := team{s.group}.Sum([]float64{before, sparse.Dot(b, b)})
+	squares, err := s.team.Sum([]float64{before, sparse.Dot(b, b)})
 	if err != nil {
 		return err
 	}
@@ -154,7 +155,7 @@ func (s *System) projectRHS(b []float64) error {
 		if left < 1e-24 {
 			return errConstant
 		}
-		s.parts.RemovedRHS = math.Sqrt(max(0, 1-left))
+		s.RemovedRHS = math.Sqrt(max(0, 1-left))
 	}
 	return nil
 }

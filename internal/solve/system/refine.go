@@ -1,10 +1,4 @@
-// Package refine solves a system by conjugate gradients in lower precision, to the accuracy of double precision. It is
-// the mixed-precision method with reliable updates of Clark et al. ("Solving lattice QCD systems of equations using
-// mixed precision solvers on GPUs", 2010), after Sleijpen and van der Vorst (1996): whenever the
-// residual has become ten times smaller, it is computed again in double precision with the original
-// matrix, and the iteration goes on from there. It keeps its search direction, so it takes about as
-// many iterations as in double precision; restarting at each such point takes a quarter more.
-package refine
+package system
 
 import (
 	"fmt"
@@ -12,9 +6,7 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
-	"github.com/kernbench/kernbench/solve"
 )
 
 // The precisions of a solve.
@@ -27,8 +19,8 @@ const (
 // Precisions lists the precisions.
 func Precisions() []string { return []string{Double, SingleMatrix, Single} }
 
-// Method is the method that exists in lower precision.
-const Method = "cg"
+// RefinedMethod is the method that exists in lower precision.
+const RefinedMethod = "cg"
 
 const (
 	// reliable is the factor by which the residual falls between two updates in double precision.
@@ -49,13 +41,17 @@ type iteration interface {
 	work() [krylov.NumPhases]krylov.Work
 }
 
-// System is one rank's part of a system whose inner iterations are in lower precision. All ranks make the same calls.
-type System struct {
-	Updates int           // number of residuals that the last solve computed in double precision
-	Timed   profile.Timed // the last solve
+// Refined is one rank's part of a system that is solved by conjugate gradients in lower precision, to the accuracy of
+// double precision. It is
+// the mixed-precision method with reliable updates of Clark et al. ("Solving lattice QCD systems of equations using
+// mixed precision solvers on GPUs", 2010), after Sleijpen and van der Vorst (1996): whenever the
+// residual has become ten times smaller, it is computed again in double precision with the original
+// matrix, and the iteration goes on from there. It keeps its search direction, so it takes about as
+// many iterations as in double precision; restarting at each such point takes a quarter more.
+type Refined struct {
+	*System
+	Updates int // number of residuals that the last solve computed in double precision
 
-	sys           *solve.System
-	parts         *profile.Internals
 	inner         iteration
 	start, finish func() error // of the exchange of the direction's ghosts
 	trace         func(enter func(krylov.Phase))
@@ -63,58 +59,58 @@ type System struct {
 	residual      []float64 // with ghosts
 }
 
-// New prepares the solves of a system in lower precision. plain stores every value and every column of the matrix.
-func New(sys *solve.System, precision string, plain bool) (*System, error) {
-	n := sys.Internals()
-	inverse, diagonal := n.Applied.(krylov.Diagonal)
-	if n.Applied != nil && !diagonal {
-		return nil, &solve.Refusal{Reason: fmt.Errorf("precision %s supports only the preconditioners none and jacobi, "+
+// NewRefined prepares the solves of a system in lower precision. plain stores every value and every column of the
+// matrix.
+func NewRefined(s *System, precision string, plain bool) (*Refined, error) {
+	inverse, diagonal := s.Applied.(krylov.Diagonal)
+	if s.Applied != nil && !diagonal {
+		return nil, &krylov.Refusal{Reason: fmt.Errorf("precision %s supports only the preconditioners none and jacobi, "+
 			"and only matrices that are not singular", precision)}
 	}
 	format := sparse.Single
 	if plain {
 		format = sparse.PlainSingle
 	}
-	m, err := n.Matrix.Unpack().Matrix(n.Matrix.Columns(), format)
+	m, err := s.Matrix.Unpack().Matrix(s.Matrix.Columns(), format)
 	if err != nil {
 		return nil, err
 	}
-	s := &System{sys: sys, parts: n, matrix: m, residual: make([]float64, m.Columns())}
+	r := &Refined{System: s, matrix: m, residual: make([]float64, m.Columns())}
 	switch precision {
 	case SingleMatrix:
-		v := newVectors(doubles, m, n.Plan, inverse)
-		s.inner, s.trace = v, v.traced
-		s.start = func() error { return n.Halo.Start(v.p) }
-		s.finish = func() error { return n.Halo.Finish(v.p) }
+		v := newVectors(doubles, m, s.Plan, inverse)
+		r.inner, r.trace = v, v.traced
+		r.start = func() error { return s.Halo.Start(v.p, 1) }
+		r.finish = func() error { return s.Halo.Finish(v.p, 1) }
 	case Single:
-		v := newVectors(singles, m, n.Plan, inverse)
-		s.inner, s.trace = v, v.traced
-		s.start = func() error { return startSingle(n, v.p, s.residual) }
-		s.finish = func() error { return finishSingle(n, v.p, s.residual) }
+		v := newVectors(singles, m, s.Plan, inverse)
+		r.inner, r.trace = v, v.traced
+		r.start = func() error { return s.startSingle(v.p, r.residual) }
+		r.finish = func() error { return s.finishSingle(v.p, r.residual) }
 	default:
 		return nil, suggest.Unknown("precision", precision, []string{SingleMatrix, Single})
 	}
-	return s, nil
+	return r, nil
 }
 
 // startSingle starts to send the values that other ranks need. The messages carry doubles, from a buffer.
-func startSingle(n *profile.Internals, v []float32, buffer []float64) error {
-	for i := range n.Plan.Peers {
-		for _, r := range n.Plan.Peers[i].Send {
+func (s *System) startSingle(v []float32, buffer []float64) error {
+	for i := range s.Plan.Peers {
+		for _, r := range s.Plan.Peers[i].Send {
 			for k := r.Lo; k < r.Hi; k++ {
 				buffer[k] = float64(v[k])
 			}
 		}
 	}
-	return n.Halo.Start(buffer)
+	return s.Halo.Start(buffer, 1)
 }
 
 // finishSingle receives the ghosts.
-func finishSingle(n *profile.Internals, v []float32, buffer []float64) error {
-	if err := n.Halo.Finish(buffer); err != nil {
+func (s *System) finishSingle(v []float32, buffer []float64) error {
+	if err := s.Halo.Finish(buffer, 1); err != nil {
 		return err
 	}
-	for k := n.Plan.Owned; k < len(v); k++ {
+	for k := s.Plan.Owned; k < len(v); k++ {
 		v[k] = float32(buffer[k])
 	}
 	return nil
@@ -124,34 +120,19 @@ func finishSingle(n *profile.Internals, v []float32, buffer []float64) error {
 func (v *vectors[T]) traced(enter func(krylov.Phase)) { v.enter, v.pass.Trace = enter, enter }
 
 // Solve solves the system once, starting from zero. A limit above 0 replaces a larger iteration limit.
-func (s *System) Solve(limit int) (solve.Outcome, error) {
-	end := s.parts.Columns.Count()
-	result, err := s.iterate(s.parts.Columns.Config(limit), s.parts.Sums.Sum)
-	if err != nil {
-		return solve.Outcome{}, err
-	}
-	s.Timed = end()
-	out := solve.Outcome{Result: result, Seconds: s.Timed.Total, TrueResidual: math.NaN()}
-	stop := s.parts.Columns.StopAfter
-	out.Stopped = stop > 0 && out.Status == krylov.TooManyIterations && out.Iterations == stop
-	return out, nil
+func (s *Refined) Solve(limit int) (Outcome, error) {
+	return s.time(func() (krylov.Result, error) { return s.iterate(s.config(limit), s.sums.sum) })
 }
 
-// Check recomputes the residual from the problem. See solve.System.Check.
-func (s *System) Check(out *solve.Outcome) error { return s.sys.Check(out) }
-
-// LastSolve returns the parts of the last solve on this rank.
-func (s *System) LastSolve() profile.Timed { return s.Timed }
-
 // Bytes returns the memory of the matrix and the vectors in lower precision.
-func (s *System) Bytes() int { return s.inner.memory() }
+func (s *Refined) Bytes() int { return s.inner.memory() }
 
 // MatrixBytes returns the memory of the matrix in lower precision.
-func (s *System) MatrixBytes() int { return s.matrix.Bytes() }
+func (s *Refined) MatrixBytes() int { return s.matrix.Bytes() }
 
 // run is the state of a running solve.
 type run struct {
-	*System
+	*Refined
 	sum    func(local []float64) ([]float64, error)
 	core   krylov.Core
 	x, b   []float64
@@ -161,9 +142,8 @@ type run struct {
 }
 
 // iterate solves with the reductions of sum.
-func (s *System) iterate(cfg krylov.Config, sum func([]float64) ([]float64, error)) (krylov.Result, error) {
-	r := &run{System: s, sum: sum, core: krylov.Core{Config: cfg}, x: s.parts.Engine.Vector(krylov.X),
-		b: s.parts.Engine.Vector(krylov.B)}
+func (s *Refined) iterate(cfg krylov.Config, sum func([]float64) ([]float64, error)) (krylov.Result, error) {
+	r := &run{Refined: s, sum: sum, core: krylov.Core{Config: cfg}, x: s.Solution(), b: s.Engine.Vector(krylov.B)}
 	s.Updates = 0
 	clear(r.x)
 	return r.core.Run(r.loop)
@@ -218,7 +198,7 @@ func (r *run) update(alpha float64) {
 	r.Updates++
 	r.core.Result.Products++
 	r.inner.addTo(r.x, r.core.Norm, alpha)
-	r.core.Accept(nil, r.parts.Multiply(r.residual, r.parts.Engine.Padded(krylov.X)))
+	r.core.Accept(nil, r.Multiply(r.residual, r.Engine.Padded(krylov.X)))
 	own := r.residual[:len(r.b)]
 	sparse.Axpby(own, 1, r.b, -1, own)
 	norm := math.Sqrt(r.add(sparse.Dot(own, own))[0])
@@ -236,59 +216,50 @@ func (r *run) update(alpha float64) {
 }
 
 // Alone makes at most limit iterations on the rows of this rank as if there were no other ranks, and returns the
-// seconds of one. See profile.Internals.Alone.
-func (s *System) Alone(limit int) (float64, error) {
-	start, finish := s.start, s.finish
-	s.start, s.finish = func() error { return nil }, func() error { return nil }
-	defer func() { s.start, s.finish = start, finish }()
-	s.inner.start(s.parts.Engine.Vector(krylov.B), 1, true)
-	began := s.parts.Clock.Now()
+// seconds of one. See System.Alone.
+func (s *Refined) Alone(limit int) (float64, error) {
+	nothing := func() error { return nil }
+	s.inner.start(s.Engine.Vector(krylov.B), 1, true)
+	began := s.meter.clock.Now()
 	for range limit {
-		if _, err := s.inner.descend(1e-9, 1e-9, s.start, s.finish); err != nil {
+		if _, err := s.inner.descend(1e-9, 1e-9, nothing, nothing); err != nil {
 			return 0, err
 		}
 		s.inner.reduce(1e-9)
 	}
-	return float64(s.parts.Clock.Now()-began) / 1e12 / float64(limit), nil
+	return seconds(s.meter.clock.Now()-began) / float64(limit), nil
 }
 
 // Communicate performs the communication of the given numbers of products and reductions, without any arithmetic. See
-// profile.Internals.Communicate.
-func (s *System) Communicate(products, reductions int) (float64, error) {
+// System.Communicate.
+func (s *Refined) Communicate(products, reductions int) (float64, error) {
 	exchange := func() error {
 		if err := s.start(); err != nil {
 			return err
 		}
 		return s.finish()
 	}
-	return s.parts.TimeMessages(products, reductions, exchange, func(i int) error {
-		_, err := s.parts.Sums.Sum(make([]float64, 1+i%2))
+	return s.timeMessages(products, reductions, exchange, func(i int) error {
+		_, err := s.sums.sum(make([]float64, 1+i%2))
 		return err
 	})
 }
 
 // Trace solves for at most limit iterations and times every phase.
-func (s *System) Trace(limit int) (profile.Profile, error) {
-	watch := profile.NewStopwatch(s.parts.Clock)
-	s.trace(watch.Enter)
+func (s *Refined) Trace(limit int) (Profile, error) {
+	watch := s.startWatch()
+	s.trace(watch.enter)
 	defer s.trace(func(krylov.Phase) {})
-	result, err := s.iterate(s.parts.Columns.Config(limit), func(local []float64) ([]float64, error) {
-		watch.Enter(krylov.AllReduce)
-		defer watch.Enter(krylov.Other)
-		return s.parts.Sums.Sum(local)
-	})
-	if err != nil {
-		return profile.Profile{}, err
-	}
-	work, n := s.inner.work(), s.parts
+	result, err := s.iterate(s.config(limit), watch.sum(s.sums))
+	work := s.inner.work()
 	for phase := range work {
 		w, iterations := &work[phase], float64(result.Iterations)
 		w.Count, w.Bytes, w.Flops = iterations*w.Count, iterations*w.Bytes, iterations*w.Flops
 	}
 	for range s.Updates { // x twice, b, the product, the residual three times
-		work[krylov.SpMV].Add(float64(n.Matrix.Bytes()), 2*float64(n.Matrix.Entries()))
-		work[krylov.Updates].Add(8*7*float64(n.Plan.Owned), 0)
+		work[krylov.SpMV].Add(float64(s.Matrix.Bytes()), 2*float64(s.Matrix.Entries()))
+		work[krylov.Updates].Add(8*7*float64(s.Plan.Owned), 0)
 	}
 	work[krylov.AllReduce] = krylov.Work{Count: float64(result.Reductions), Bytes: 12 * float64(result.Reductions)}
-	return n.NewProfile(watch, result.Iterations, work), nil
+	return s.profile(watch, result.Iterations, work), err
 }

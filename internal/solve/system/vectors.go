@@ -1,4 +1,4 @@
-package refine
+package system
 
 import (
 	"github.com/kernbench/kernbench/internal/solve/krylov"

@@ -1,42 +1,34 @@
-package refine
+package system
 
 import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kernbench/kernbench/dist"
-	_ "github.com/kernbench/kernbench/dist/cpu"
-	"github.com/kernbench/kernbench/dist/disttest"
-	"github.com/kernbench/kernbench/internal/base/must"
+	mustget "github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
-	"github.com/kernbench/kernbench/solve"
 )
 
-// onRanks sets up a system on some ranks, which are goroutines, and calls fn on each.
-func onRanks(t *testing.T, ranks int, spec solve.Spec, fn func(sys *solve.System) error) {
+// withSystem sets up a system on some ranks and calls fn on each.
+func withSystem(t *testing.T, ranks int, spec Spec, fn func(sys *System) error) {
 	t.Helper()
 	if spec.RHS == nil {
 		spec.RHS = func(row int) float64 { return sparse.Noise(3, row) }
 	}
-	for r, err := range disttest.Ranks(ranks, dist.Config{Backend: "cpu", Timeout: 2 * time.Minute},
-		func(g *dist.Group) error {
-			sys, err := solve.New(g, spec)
-			if err != nil {
-				return err
-			}
-			return fn(sys)
-		}) {
+	must(t, onRanks(t, ranks, func(g *dist.Group) error {
+		sys, err := New(g, spec)
 		if err != nil {
-			t.Errorf("rank %d of %d: %v", r, ranks, err)
+			return err
 		}
-	}
+		return fn(sys)
+	}))
 }
 
 // Solves in lower precision pass the gate of double precision, and take about as many iterations, even if the matrix
 // cannot be represented in single precision and if the right-hand side is tiny.
-func TestAccuracy(t *testing.T) {
+func TestLowerPrecisionIsAccurate(t *testing.T) {
 	for _, c := range []struct {
 		kind, precond string
 		rows, ranks   int
@@ -46,15 +38,15 @@ func TestAccuracy(t *testing.T) {
 		{"variable", "jacobi", 2500, 2, 1e-10, 1},
 		{"mesh", "", 1000, 4, 1e-9, 1e20},
 	} {
-		spec := solve.Spec{Problem: must.Get(solve.NewProblem(c.kind, solve.Params{Rows: c.rows}))(t),
+		spec := Spec{Problem: generated(t, c.kind, sparse.Params{Rows: c.rows}),
 			Preconditioner: c.precond, RTol: c.rtol, RHS: func(row int) float64 { return c.size * sparse.Noise(3, row) }}
 		for _, precision := range []string{SingleMatrix, Single} {
-			onRanks(t, c.ranks, spec, func(sys *solve.System) error {
+			withSystem(t, c.ranks, spec, func(sys *System) error {
 				double, err := sys.Solve(0)
 				if err != nil {
 					return err
 				}
-				s, err := New(sys, precision, c.kind == "mesh")
+				s, err := NewRefined(sys, precision, c.kind == "mesh")
 				if err != nil {
 					return err
 				}
@@ -78,14 +70,14 @@ func TestAccuracy(t *testing.T) {
 // The residual in double precision finds a matrix that was stored wrong: the solve ends without a
 // solution, and says so.
 func TestWrongMatrixIsFound(t *testing.T) {
-	spec := solve.Spec{Problem: must.Get(solve.NewProblem("poisson", solve.Params{Rows: 400}))(t), RTol: 1e-8}
-	onRanks(t, 1, spec, func(sys *solve.System) error {
-		s, err := New(sys, Single, true)
+	spec := Spec{Problem: generated(t, "poisson", sparse.Params{Rows: 400}), RTol: 1e-8}
+	withSystem(t, 1, spec, func(sys *System) error {
+		s, err := NewRefined(sys, Single, true)
 		if err != nil {
 			return err
 		}
-		wrong := must.Get(solve.NewProblem("anisotropic", solve.Params{Rows: 400}))(t)
-		s.inner.(*vectors[float32]).matrix = must.Get(sys.Internals().Plan.Matrix(wrong, sparse.PlainSingle))(t)
+		wrong := generated(t, "anisotropic", sparse.Params{Rows: 400})
+		s.inner.(*vectors[float32]).matrix = mustget.Get(sys.Plan.Matrix(wrong, sparse.PlainSingle))(t)
 		out, err := s.Solve(300)
 		if err != nil {
 			return err
@@ -101,11 +93,11 @@ func TestWrongMatrixIsFound(t *testing.T) {
 }
 
 // Preconditioners without a form in lower precision are refused.
-func TestRefusal(t *testing.T) {
-	spec := solve.Spec{Problem: must.Get(solve.NewProblem("poisson", solve.Params{Rows: 400}))(t), RTol: 1e-8,
+func TestLowerPrecisionRefuses(t *testing.T) {
+	spec := Spec{Problem: generated(t, "poisson", sparse.Params{Rows: 400}), RTol: 1e-8,
 		Preconditioner: "amg"}
-	onRanks(t, 1, spec, func(sys *solve.System) error {
-		if _, err := New(sys, Single, true); err == nil || !errors.As(err, new(*solve.Refusal)) {
+	withSystem(t, 1, spec, func(sys *System) error {
+		if _, err := NewRefined(sys, Single, true); err == nil || !errors.As(err, new(*krylov.Refusal)) {
 			t.Errorf("amg is accepted: %v", err)
 		}
 		return nil

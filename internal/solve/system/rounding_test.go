@@ -1,4 +1,4 @@
-package solve
+package system
 
 import (
 	"strings"
@@ -31,7 +31,7 @@ func TestAttainableAccuracy(t *testing.T) {
 				return err
 			}
 			if c.wrong && g.Rank() == 1 {
-				sys.parts.Halo = swapped{sys.parts.Halo, sys.parts.Plan.Peers[0].Recv.Lo}
+				sys.Halo = swapped{sys.Halo, sys.Plan.Peers[0].Recv.Lo}
 			}
 			out, err := solved(sys)
 			if err != nil {

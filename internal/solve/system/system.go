@@ -1,4 +1,7 @@
-package solve
+// Package system solves sparse linear systems over the ranks of a group, and measures where the time goes. Package
+// solve is its public face. The parts of a System that benches look at are exported. A Block solves for several
+// right-hand sides, and a Refined system iterates in lower precision.
+package system
 
 import (
 	"cmp"
@@ -12,13 +15,12 @@ import (
 	_ "github.com/kernbench/kernbench/internal/solve/multigrid" // registers gmg and amg
 	"github.com/kernbench/kernbench/internal/solve/partition"
 	"github.com/kernbench/kernbench/internal/solve/precondition"
-	"github.com/kernbench/kernbench/internal/solve/profile"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
 // Spec describes a linear system and how to solve it. All ranks must give the same Spec.
 type Spec struct {
-	Problem Problem // the matrix, unless MatrixFile is set
+	Problem sparse.Problem // the matrix, unless MatrixFile is set
 	// MatrixFile is the path of a Matrix Market file, plain or compressed, or of an archive of the SuiteSparse
 	// collection (NAME.tar.gz). Every rank reads the file and keeps only its own rows.
 	MatrixFile string
@@ -27,11 +29,11 @@ type Spec struct {
 	// returns an error if it differs from the size of the matrix. 0 means unknown.
 	RHSRows int
 
-	Partitioner  string    // "" means simple
-	Objective    Objective // for partitioners that optimise; "" means the edge cut
-	Weights      Weights   // what to balance over the ranks; "" means rows
-	Seed         uint64    // for partitioners that use random numbers
-	Uncompressed bool      // store each value in 64 bits and each column in 32, not the smallest exact form
+	Partitioner  string              // "" means simple
+	Objective    partition.Objective // for partitioners that optimise; "" means the edge cut
+	Weights      partition.Weights   // what to balance over the ranks; "" means rows
+	Seed         uint64              // for partitioners that use random numbers
+	Uncompressed bool                // store each value in 64 bits and each column in 32, not the smallest exact form
 
 	Method         string  // "" means cg
 	Preconditioner string  // "" means none
@@ -46,17 +48,37 @@ type Spec struct {
 	symmetrise bool // replace each entry of the file by its mean with the mirror image
 }
 
-// System is one rank's part of a linear system, ready to be solved.
+// System is one rank's part of a linear system, ready to be solved. All ranks call its methods together, except Alone.
 type System struct {
-	Size int // rows of the whole matrix
+	Size     int // rows of the whole matrix
+	Plan     *sparse.Plan
+	Matrix   *sparse.Matrix
+	Traits   sparse.Traits
+	Operator krylov.Operator // the preconditioner, nil for none
+	Applied  krylov.Operator // the preconditioner with the projection around it, as the engine applies it
+	Engine   *krylov.Engine
+	Halo     krylov.Halo
+	Messages int // messages that this rank sends for one product
+	Times    SetupTimes
+	Timed    Timed // the last solve
 
-	parts   profile.Internals
-	group   *dist.Group
+	// RemovedRHS is the norm of the constant part of the right-hand side, relative to the norm of the whole. If
+	// Traits.Singular, that part is projected out of the right-hand side, the residuals and the solution.
+	RemovedRHS float64
+	// NullPieces is the number of uncoupled pieces of the matrix that are singular, and NullRows is the number of their
+	// rows.
+	NullPieces, NullRows int
+	// Asymmetry is the largest relative difference between an entry of the matrix file and its mirror image, if the
+	// solve replaced both by their mean. 0 means that it replaced none.
+	Asymmetry float64
+	// Unprojected reports that the rows add up to zero, but nothing is projected out because the matrix is not symmetric.
+	Unprojected bool
+
+	team
 	spec    Spec
-	precond Preconditioner
-	sums    *reducer    // the same as parts.Sums, without the interface
+	precond precondition.Preconditioner
+	sums    *reducer
 	null    *projection // nil unless the matrix is singular
-	meter   *meter
 }
 
 // New sets up a system together with the other ranks of the group: it partitions the matrix, generates the rows of this
@@ -78,22 +100,24 @@ func New(g *dist.Group, spec Spec) (*System, error) {
 	if err := s.checkSuitable(outline); err != nil {
 		return nil, err
 	}
-	owners, seconds, err := layout(g, &s.spec, outline)
+	owners, seconds, err := s.layout(&s.spec, outline)
 	if err != nil {
 		return nil, err
 	}
-	s.parts.Times.Partition = seconds
+	s.Times.Partition = seconds
 	if err := s.build(owners); err != nil {
 		return nil, err
 	}
-	s.parts.Times.Total = float64(clock.Now()-began) / 1e12
+	s.Times.Total = float64(clock.Now()-began) / 1e12
 	return s, nil
 }
 
+// newTeam returns the ranks of a group with a meter of their communication.
+func newTeam(g *dist.Group) team { return team{g, &meter{clock: g.Clock()}} }
+
 // newSystem returns a system without rows, whose spec has no defaults left to fill in.
-func newSystem(g *dist.Group, spec Spec, outline Problem) *System {
-	s := &System{group: g, spec: spec, Size: outline.Size(), meter: &meter{clock: g.Clock()}}
-	s.parts.Traits, s.parts.Clock, s.parts.NewSolver = outline.Traits(), g.Clock(), s.solver
+func newSystem(g *dist.Group, spec Spec, outline sparse.Problem) *System {
+	s := &System{team: newTeam(g), spec: spec, Size: outline.Size(), Traits: outline.Traits()}
 	s.spec.Partitioner = cmp.Or(spec.Partitioner, partition.Default)
 	s.spec.Method = cmp.Or(spec.Method, krylov.Default)
 	s.spec.MaxIter = cmp.Or(spec.MaxIter, krylov.MaxIter(s.Size))
@@ -105,7 +129,7 @@ func newSystem(g *dist.Group, spec Spec, outline Problem) *System {
 
 // checkSuitable returns a *Refusal if the method or the preconditioner cannot work on the problem. If one of them needs
 // a symmetric matrix and the header of the file does not promise that, it reads the values of the whole file.
-func (s *System) checkSuitable(outline Problem) error {
+func (s *System) checkSuitable(outline sparse.Problem) error {
 	check := func() error {
 		if _, err := s.solver(0); err != nil {
 			return err
@@ -113,15 +137,15 @@ func (s *System) checkSuitable(outline Problem) error {
 		if err := precondition.CheckMultigrid(s.precond, s.spec.Multigrid); err != nil {
 			return err
 		}
-		return s.precond.Check(outline, s.parts.Traits)
+		return s.precond.Check(outline, s.Traits)
 	}
 	err := check()
-	if err != nil && s.spec.MatrixFile != "" && !s.parts.Traits.Symmetric {
+	if err != nil && s.spec.MatrixFile != "" && !s.Traits.Symmetric {
 		file, fault := s.spec.rows(func(int) bool { return false })
 		if fault != nil {
 			return fault
 		}
-		if s.parts.Traits.Symmetric = file.Traits().Symmetric; !s.parts.Traits.Symmetric {
+		if s.Traits.Symmetric = file.Traits().Symmetric; !s.Traits.Symmetric {
 			if fault := s.symmetrise(); fault != nil {
 				return fault
 			}
@@ -129,7 +153,7 @@ func (s *System) checkSuitable(outline Problem) error {
 		err = check()
 	}
 	if err != nil {
-		return &Refusal{Reason: err}
+		return &krylov.Refusal{Reason: err}
 	}
 	return nil
 }
@@ -137,127 +161,115 @@ func (s *System) checkSuitable(outline Problem) error {
 // symmetrise treats a general file as symmetric if each entry equals its mirror image up to rounding. The ranks share
 // the comparison.
 func (s *System) symmetrise() error {
-	rank, size := s.group.Rank(), s.group.Size()
+	rank, size := s.Group.Rank(), s.Group.Size()
 	mine, err := sparse.LoadAsymmetry(s.spec.MatrixFile, func(index int) bool { return index%size == rank })
 	if err != nil {
 		return err
 	}
 	differences := make([]float64, size)
 	differences[rank] = mine
-	if differences, err = (team{s.group}).Sum(differences); err != nil {
+	if differences, err = s.team.Sum(differences); err != nil {
 		return err
 	}
 	if worst := slices.Max(differences); worst <= sparse.NearlySymmetric {
-		s.parts.Traits.Symmetric, s.spec.symmetrise, s.parts.Asymmetry = true, true, worst
+		s.Traits.Symmetric, s.spec.symmetrise, s.Asymmetry = true, true, worst
 	}
 	return nil
 }
 
 // build makes the rows of this rank, the halo plan, the preconditioner and the vectors.
 func (s *System) build(owners sparse.Layout) error {
-	g, clock, n := s.group, s.group.Clock(), &s.parts
+	clock, rank := s.meter.clock, s.Group.Rank()
 	began := clock.Now()
-	problem, err := s.spec.rows(func(row int) bool { return owners.Owner(row) == g.Rank() })
+	problem, err := s.spec.rows(func(row int) bool { return owners.Owner(row) == rank })
 	if err != nil {
 		return err
 	}
-	n.Plan = sparse.NewPlan(problem, owners, g.Rank())
+	s.Plan = sparse.NewPlan(problem, owners, rank)
 	planned := clock.Now()
-	if err := sendWants(g, n.Plan); err != nil {
-		return fmt.Errorf("exchanging the lists of needed values: %w", err)
+	if err := s.tellWants(s.Plan); err != nil {
+		return err
 	}
 	exchanged := clock.Now()
 	format := sparse.Compressed
 	if s.spec.Uncompressed {
 		format = sparse.Plain
 	}
-	if n.Matrix, err = n.Plan.Matrix(problem, format); err != nil {
+	if s.Matrix, err = s.Plan.Matrix(problem, format); err != nil {
 		return err
 	}
-	n.Times.Generation = float64(clock.Now()-exchanged+planned-began) / 1e12
-	h, err := newHalo(g, n.Plan, 1)
+	s.Times.Generation = float64(clock.Now()-exchanged+planned-began) / 1e12
+	h, err := s.newHalo(s.Plan, 1)
 	if err != nil {
 		return err
 	}
-	h.meter = s.meter
-	n.Halo, n.Messages = h, h.messages()
+	s.Halo, s.Messages = h, h.messages()
 	pieces, err := s.findNullSpace(problem)
 	if err != nil {
 		return fmt.Errorf("looking for a null space: %w", err)
 	}
-	if n.Traits.Singular = pieces != nil; n.Traits.Singular {
-		n.NullPieces, n.NullRows = len(pieces.rows), int(lists.Sum(pieces.rows))
+	if s.Traits.Singular = pieces != nil; s.Traits.Singular {
+		s.NullPieces, s.NullRows = len(pieces.rows), int(lists.Sum(pieces.rows))
 	}
 	if err := s.precondition(problem); err != nil {
 		return fmt.Errorf("setting up the preconditioner %s: %w", s.precond.Name, err)
 	}
-	n.Applied = n.Operator
+	s.Applied = s.Operator
 	if pieces != nil {
 		s.null = newProjection(s, pieces)
-		n.Applied = s.null
+		s.Applied = s.null
 	}
 	first, err := s.solver(0)
 	if err != nil {
 		return err
 	}
-	n.Engine = krylov.NewEngine(n.Matrix, n.Plan, s.meter.metered(n.Applied), first.Vectors())
-	b := n.Engine.Vector(krylov.B)
+	s.Engine = krylov.NewEngine(s.Matrix, s.Plan, s.meter.metered(s.Applied), first.Vectors())
+	b := s.Engine.Vector(krylov.B)
 	for i := range b {
-		b[i] = s.spec.RHS(s.Global(i))
+		b[i] = s.spec.RHS(s.Plan.Global(i))
 	}
-	s.sums = newReducer(g, first.MaxDots())
-	s.sums.meter = s.meter
-	n.Sums, n.Engine.Begin, n.Engine.Underway = s.sums, s.sums.Begin, s.sums.underway
-	n.Columns = s.columns()
-	if s.null != nil {
-		return s.projectRHS(b)
-	}
-	return nil
+	s.sums = s.newReducer(first.MaxDots())
+	s.Engine.Begin, s.Engine.Underway = s.sums.begin, s.sums.underway
+	return s.projectRHS(b)
 }
 
 // precondition sets up the preconditioner.
-func (s *System) precondition(problem Problem) (err error) {
+func (s *System) precondition(problem sparse.Problem) (err error) {
 	if s.precond.New == nil {
 		return nil
 	}
-	n, clock := &s.parts, s.group.Clock()
-	began, spent := clock.Now(), profile.CPUTime()
-	n.Operator, err = s.precond.New(&precondition.Local{Problem: problem, Plan: n.Plan, Matrix: n.Matrix, Halo: n.Halo,
-		Traits: n.Traits, Team: meteredTeam{team{s.group}, s.meter}, Multigrid: s.spec.Multigrid})
-	n.Times.Precondition, n.Times.PreconditionCPU = float64(clock.Now()-began)/1e12, profile.CPUTime()-spent
+	began, spent := s.meter.clock.Now(), CPUTime()
+	s.Operator, err = s.precond.New(&precondition.Local{Problem: problem, Plan: s.Plan, Matrix: s.Matrix, Halo: s.Halo,
+		Traits: s.Traits, Team: s.team, Multigrid: s.spec.Multigrid})
+	s.Times.Precondition, s.Times.PreconditionCPU = float64(s.meter.clock.Now()-began)/1e12, CPUTime()-spent
 	return err
 }
 
 // solver starts a solve of at most limit iterations. A limit of 0 stands for the limit of the spec.
 func (s *System) solver(limit int) (*krylov.Solver, error) {
-	return krylov.New(s.spec.Method, s.parts.Traits, s.config(limit))
+	return krylov.New(s.spec.Method, s.Traits, s.config(limit))
 }
 
 // config returns the parameters of a solve of at most limit iterations. A limit of 0 stands for the limit of the spec.
 func (s *System) config(limit int) krylov.Config {
-	_, diagonal := s.parts.Applied.(krylov.Diagonal)
+	_, diagonal := s.Applied.(krylov.Diagonal)
 	cfg := krylov.Config{RTol: s.spec.RTol, MaxIter: s.spec.MaxIter, Restart: s.spec.Restart,
-		Precondition: s.parts.Applied != nil, Stored: !diagonal, Flexible: s.spec.Multigrid.Flexible()}
+		Precondition: s.Applied != nil, Stored: !diagonal, Flexible: s.spec.Multigrid.Flexible()}
 	if limit > 0 {
 		cfg.MaxIter = min(cfg.MaxIter, limit)
 	}
 	return cfg
 }
 
-// Internals gives the benches of this module access to the parts of the system. Its type is internal: other modules
-// cannot rely on it.
-func (s *System) Internals() *profile.Internals { return &s.parts }
+// Rows returns the number of rows of this rank.
+func (s *System) Rows() int { return s.Plan.Owned }
 
-// Global returns the row number in the whole matrix of row i of this rank.
-func (s *System) Global(i int) int { return s.parts.Plan.Global(i) }
-
-// Solution returns the part of the last solution that belongs to the rows of this rank: element i to row Global(i). The
-// next solve overwrites it.
-func (s *System) Solution() []float64 { return s.parts.Engine.Vector(krylov.X) }
+// Solution returns the part of the last solution that belongs to the rows of this rank. The next solve overwrites it.
+func (s *System) Solution() []float64 { return s.Engine.Vector(krylov.X) }
 
 // Outcome is the result of a solve.
 type Outcome struct {
-	Result
+	krylov.Result
 	Seconds float64 // time on this rank
 	Stopped bool    // ended by Spec.StopAfter before it converged
 	// TrueResidual is ||b - Ax|| / ||b|| for the solution. Solve leaves it NaN, and Check sets it.
@@ -271,31 +283,41 @@ func (s *System) Solve(limit int) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	end := s.count()
-	if s.null != nil {
-		s.null.reductions = 0
-	}
-	result, err := solver.Run(func(stage *krylov.Stage) ([]float64, error) {
-		local, err := s.parts.Engine.Run(stage, s.parts.Halo)
-		if err != nil {
-			return nil, err
+	return s.time(func() (krylov.Result, error) {
+		if s.null != nil {
+			s.null.reductions = 0
 		}
-		return s.sums.Sum(local)
+		result, err := solver.Run(func(stage *krylov.Stage) ([]float64, error) {
+			local, err := s.Engine.Run(stage, s.Halo)
+			if err != nil {
+				return nil, err
+			}
+			return s.sums.sum(local)
+		})
+		if err == nil && s.null != nil {
+			err = s.null.project(s.Solution())
+			result.Reductions += s.null.reductions
+		}
+		return result, err
 	})
+}
+
+// time times a solve and returns its outcome.
+func (s *System) time(solve func() (krylov.Result, error)) (Outcome, error) {
+	s.meter.reset()
+	began := s.meter.clock.Now()
+	result, err := solve()
 	if err != nil {
 		return Outcome{}, err
 	}
-	if s.null != nil {
-		if err := s.null.project(s.Solution()); err != nil {
-			return Outcome{}, err
-		}
-		result.Reductions += s.null.reductions
-	}
-	s.parts.Timed = end()
-	out := Outcome{Result: result, Seconds: s.parts.Timed.Total, TrueResidual: math.NaN()}
-	out.Stopped = out.Status == krylov.TooManyIterations && out.Iterations == s.spec.StopAfter
-	return out, nil
+	s.Timed = s.meter.timed(s.meter.clock.Now() - began)
+	stop := s.spec.StopAfter
+	return Outcome{Result: result, Seconds: s.Timed.Total, TrueResidual: math.NaN(),
+		Stopped: stop > 0 && result.Status == krylov.TooManyIterations && result.Iterations == stop}, nil
 }
+
+// LastSolve returns the parts of the last solve on this rank.
+func (s *System) LastSolve() Timed { return s.Timed }
 
 // roundingLimit is the largest ratio of the true residual to Result.Rounding that is attributed to rounding. The
 // iterations round x again and again, which leaves more than rounding it once.

@@ -1,4 +1,4 @@
-package solve
+package system
 
 import (
 	"fmt"
@@ -6,26 +6,25 @@ import (
 	"github.com/kernbench/kernbench/dist"
 )
 
-// reducer adds up a few numbers over all ranks. It implements profile.Reducer.
+// reducer adds up a few numbers over all ranks.
 type reducer struct {
-	group   *dist.Group
+	team
 	in, out []float64
 	ops     []*dist.Op // prepared all-reduces, by the number of values; made when first needed
 
-	meter *meter   // nil if nobody asks for times
 	begun *dist.Op // the sum in flight, nil for none
 	ready bool     // the sum in flight has arrived
 }
 
 // newReducer makes a reducer for at most limit numbers at a time.
-func newReducer(g *dist.Group, limit int) *reducer {
-	return &reducer{group: g, in: make([]float64, limit), out: make([]float64, limit), ops: make([]*dist.Op, limit+1)}
+func (t team) newReducer(limit int) *reducer {
+	return &reducer{team: t, in: make([]float64, limit), out: make([]float64, limit), ops: make([]*dist.Op, limit+1)}
 }
 
 // op returns the prepared all-reduce of n numbers.
 func (a *reducer) op(n int) (*dist.Op, error) {
 	if a.ops[n] == nil {
-		op, err := a.group.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(a.in[:n]), Out: dist.Of(a.out[:n]),
+		op, err := a.Prepare(dist.Call{Op: dist.AllReduce, In: dist.Of(a.in[:n]), Out: dist.Of(a.out[:n]),
 			Reduction: dist.Sum})
 		if err != nil {
 			return nil, fmt.Errorf("preparing the sum of %d scalar products: %w", n, err)
@@ -35,17 +34,16 @@ func (a *reducer) op(n int) (*dist.Op, error) {
 	return a.ops[n], nil
 }
 
-// Begin starts a sum without waiting for other ranks. The next call of Sum finishes it.
-func (a *reducer) Begin(local []float64) error {
-	if a.group.Size() == 1 || len(local) == 0 {
+// begin starts a sum without waiting for other ranks. The next call of sum finishes it.
+func (a *reducer) begin(local []float64) error {
+	if a.Size() == 1 || len(local) == 0 {
 		return nil
 	}
 	op, err := a.op(len(local))
 	if err != nil {
 		return err
 	}
-	began := a.meter.now()
-	defer a.meter.reduced(began)
+	defer a.meter.add(&a.meter.reduce, a.meter.clock.Now())
 	copy(a.in, local)
 	if err := op.Begin(); err != nil {
 		return fmt.Errorf("beginning to add up scalar products: %w", err)
@@ -54,11 +52,11 @@ func (a *reducer) Begin(local []float64) error {
 	return nil
 }
 
-// underway reports whether the sum that Begin started has not arrived yet.
+// underway reports whether the sum that begin started has not arrived yet.
 func (a *reducer) underway() bool { return a.begun != nil && !a.ready && !a.begun.Arrived() }
 
-// Wait waits for the sum that Begin started.
-func (a *reducer) Wait() error {
+// wait waits for the sum that begin started.
+func (a *reducer) wait() error {
 	if a.begun == nil || a.ready {
 		return nil
 	}
@@ -69,17 +67,16 @@ func (a *reducer) Wait() error {
 	return nil
 }
 
-// Sum returns the sums over the ranks, with the same bits on each. The slice is valid until the next call. If Begin has
-// started this sum, local must have the same values, and Sum only waits.
-func (a *reducer) Sum(local []float64) ([]float64, error) {
+// sum returns the sums over the ranks, with the same bits on each. The slice is valid until the next call. If begin has
+// started this sum, local must have the same values, and sum only waits.
+func (a *reducer) sum(local []float64) ([]float64, error) {
 	n := len(local)
-	if a.group.Size() == 1 || n == 0 {
+	if a.Size() == 1 || n == 0 {
 		return local, nil
 	}
-	began := a.meter.now()
-	defer a.meter.reduced(began)
+	defer a.meter.add(&a.meter.reduce, a.meter.clock.Now())
 	if a.begun != nil {
-		err := a.Wait()
+		err := a.wait()
 		a.begun = nil
 		return a.out[:n], err
 	}

@@ -1,11 +1,8 @@
-package solve
+package system
 
 import (
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
-	"github.com/kernbench/kernbench/internal/solve/precondition"
-	"github.com/kernbench/kernbench/internal/solve/profile"
-	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
 // meter adds up the picoseconds that a solve spends in messages, reductions and the preconditioner. It reads the clock
@@ -17,39 +14,15 @@ type meter struct {
 	precond            int64 // without the communication of the preconditioner
 }
 
-// now reads the clock. A nil meter, as in tests of single parts, measures nothing.
-func (m *meter) now() int64 {
-	if m == nil {
-		return 0
-	}
-	return m.clock.Now()
-}
-
-func (m *meter) packed(began int64) {
-	if m != nil {
-		m.pack += m.clock.Now() - began
-	}
-}
-
-func (m *meter) waited(began int64) {
-	if m != nil {
-		m.wait += m.clock.Now() - began
-	}
-}
-
-func (m *meter) reduced(began int64) {
-	if m != nil {
-		m.reduce += m.clock.Now() - began
-	}
-}
+// add adds the time since began to a part.
+func (m *meter) add(part *int64, began int64) { *part += m.clock.Now() - began }
 
 // reset starts a new solve.
 func (m *meter) reset() { *m = meter{clock: m.clock} }
 
 // timed returns the parts of a solve that took total picoseconds.
-func (m *meter) timed(total int64) profile.Timed {
-	seconds := func(ps int64) float64 { return float64(ps) / 1e12 }
-	return profile.Timed{Total: seconds(total), Pack: seconds(m.pack), Wait: seconds(m.wait), Reduce: seconds(m.reduce),
+func (m *meter) timed(total int64) Timed {
+	return Timed{Total: seconds(total), Pack: seconds(m.pack), Wait: seconds(m.wait), Reduce: seconds(m.reduce),
 		Precond: seconds(m.precond), Work: seconds(total - m.pack - m.wait - m.reduce - m.precond)}
 }
 
@@ -74,29 +47,4 @@ func (m *meter) metered(o krylov.Operator) krylov.Operator {
 		return o
 	}
 	return &meteredOperator{o, m}
-}
-
-// meteredTeam is a team whose halo exchanges are timed.
-type meteredTeam struct {
-	team
-	meter *meter
-}
-
-var _ precondition.Team = meteredTeam{}
-
-// Sum implements precondition.Team.
-func (t meteredTeam) Sum(values []float64) ([]float64, error) {
-	began := t.meter.now()
-	defer t.meter.reduced(began)
-	return t.team.Sum(values)
-}
-
-// Connect implements precondition.Team.
-func (t meteredTeam) Connect(plan *sparse.Plan) (krylov.Halo, error) {
-	h, err := t.team.connect(plan)
-	if err != nil {
-		return nil, err
-	}
-	h.meter = t.meter
-	return h, nil
 }

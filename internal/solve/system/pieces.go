@@ -1,10 +1,13 @@
-package solve
+package system
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/solve/krylov"
+	"github.com/kernbench/kernbench/internal/solve/precondition"
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
@@ -31,71 +34,71 @@ func (p *singularPieces) piece(row int) int {
 	return int(p.of[row])
 }
 
+// piece is a piece of the matrix, or the part of it that one rank has seen.
+type piece struct {
+	label         int // its smallest row number
+	rows, nonzero int // number of its rows, and of those that do not add up to zero
+}
+
 // findPieces finds the singular pieces of a symmetric matrix. zero says which rows of this rank add up to zero. All
 // ranks call it together. The result is nil if there is none.
-func (s *System) findPieces(problem Problem, zero []bool) (*singularPieces, error) {
+func (s *System) findPieces(problem sparse.Problem, zero []bool) (*singularPieces, error) {
 	labels, err := s.labelPieces(problem)
 	if err != nil {
 		return nil, err
 	}
-	size := s.group.Size()
-	type count struct{ rows, nonzero float64 }
-	mine := map[float64]*count{}
+	mine := map[int]piece{}
 	for i, l := range labels[:len(zero)] {
-		if mine[l] == nil {
-			mine[l] = &count{}
-		}
-		mine[l].rows++
+		p := mine[l]
+		p.label = l
+		p.rows++
 		if !zero[i] {
-			mine[l].nonzero++
+			p.nonzero++
 		}
+		mine[l] = p
 	}
 	// A piece may lie on several ranks. The rank with the number label mod size adds up the counts of a piece.
-	to := make([][]float64, size)
-	for l, c := range mine {
-		to[int(l)%size] = append(to[int(l)%size], l, c.rows, c.nonzero)
+	to := make([][]piece, s.team.Size())
+	for l, p := range mine {
+		to[l%len(to)] = append(to[l%len(to)], p)
 	}
-	counted, err := exchange(s.group, to)
+	counted, err := precondition.Exchange(s.team, to)
 	if err != nil {
 		return nil, err
 	}
-	all := map[float64]*count{}
-	for _, list := range counted {
-		for ; len(list) > 0; list = list[3:] {
-			c := cmp.Or(all[list[0]], &count{})
-			c.rows, c.nonzero = c.rows+list[1], c.nonzero+list[2]
-			all[list[0]] = c
+	all := map[int]piece{}
+	for _, p := range slices.Concat(counted...) {
+		all[p.label] = piece{p.label, all[p.label].rows + p.rows, all[p.label].nonzero + p.nonzero}
+	}
+	var singular []piece
+	for _, p := range all {
+		if p.nonzero == 0 {
+			singular = append(singular, p)
 		}
 	}
-	var singular []float64 // label and rows of each
-	for l, c := range all {
-		if c.nonzero == 0 {
-			singular = append(singular, l, c.rows)
-		}
-	}
-	sums, err := team{s.group}.Sum([]float64{float64(len(singular) / 2)})
+	sums, err := s.team.Sum([]float64{float64(len(singular))})
 	if err != nil || sums[0] == 0 {
 		return nil, err
 	}
 	if sums[0] > maxPieces {
-		return nil, &Refusal{Reason: fmt.Errorf("the matrix has %.0f uncoupled pieces whose rows add up to zero: each makes "+
-			"it singular, and at most %d can be projected out", sums[0], maxPieces)}
+		return nil, &krylov.Refusal{Reason: fmt.Errorf("the matrix has %.0f uncoupled pieces whose rows add up to zero: each "+
+			"makes it singular, and at most %d can be projected out", sums[0], maxPieces)}
 	}
-	gathered, err := exchange(s.group, slices.Repeat([][]float64{singular}, size))
+	gathered, err := precondition.Exchange(s.team, slices.Repeat([][]piece{singular}, len(to)))
 	if err != nil {
 		return nil, err
 	}
 	return numberPieces(labels[:len(zero)], slices.Concat(gathered...)), nil
 }
 
-// numberPieces numbers the singular pieces by their labels. singular has the label and the rows of each.
-func numberPieces(labels, singular []float64) *singularPieces {
-	pairs := slices.SortedFunc(slices.Chunk(singular, 2), func(a, b []float64) int { return cmp.Compare(a[0], b[0]) })
+// numberPieces numbers the singular pieces by their labels.
+func numberPieces(labels []int, singular []piece) *singularPieces {
+	slices.SortFunc(singular, func(a, b piece) int { return cmp.Compare(a.label, b.label) })
 	p := &singularPieces{of: make([]int32, len(labels))}
-	number := map[float64]int32{}
-	for _, pair := range pairs {
-		number[pair[0]] = int32(len(p.rows))
-		p.rows = append(p.rows, pair[1])
+	number := map[int]int32{}
+	for i, s := range singular {
+		number[s.label] = int32(i)
+		p.rows = append(p.rows, float64(s.rows))
 	}
 	for i, l := range labels {
 		n, is := number[l]
@@ -107,15 +110,11 @@ func numberPieces(labels, singular []float64) *singularPieces {
 }
 
 // labelPieces gives all rows of a piece the same label: its smallest row number. It first joins the rows of this rank
-// (union-find), and then exchanges labels with the neighbours until none changes. Labels are floats, because halo
-// exchanges carry floats; they are exact up to 2^53.
-func (s *System) labelPieces(problem Problem) ([]float64, error) {
-	plan := s.parts.Plan
+// (union-find), and then asks the owners of the ghosts for their labels until none changes.
+func (s *System) labelPieces(problem sparse.Problem) ([]int, error) {
+	plan := s.Plan
 	columns := plan.Owned + len(plan.Ghosts)
-	parent := make([]int32, columns)
-	for i := range parent {
-		parent[i] = int32(i)
-	}
+	parent := lists.Range[int32](columns)
 	root := func(i int32) int32 {
 		for parent[i] != i {
 			parent[i] = parent[parent[i]] // halves the path
@@ -143,43 +142,38 @@ func (s *System) labelPieces(problem Problem) ([]float64, error) {
 			}
 		}
 	}
-	smallest := make([]float64, columns) // of each root
+	labels := make([]int, columns) // the smallest row number, of each root
 	for i := range columns {
-		label := float64(s.globalColumn(i))
+		label := s.globalColumn(i)
 		if r := root(int32(i)); int(r) == i {
-			smallest[i] = label
+			labels[i] = label
 		} else {
-			smallest[r] = min(smallest[r], label)
+			labels[r] = min(labels[r], label)
 		}
 	}
-	labels := make([]float64, max(columns, s.parts.Matrix.Columns()))
 	for {
-		for i := range columns {
-			labels[i] = smallest[root(int32(i))]
-		}
-		if err := s.parts.Halo.Start(labels); err != nil {
-			return nil, err
-		}
-		if err := s.parts.Halo.Finish(labels); err != nil {
+		of := func(i int) int { return labels[root(int32(i))] }
+		ghosts, err := fetch(s, of)
+		if err != nil {
 			return nil, err
 		}
 		changed := 0.0
-		for i := plan.Owned; i < columns; i++ {
-			if r := root(int32(i)); labels[i] < smallest[r] {
-				smallest[r], changed = labels[i], 1
+		for k, g := range plan.Ghosts {
+			if r := root(int32(plan.Owned + k)); ghosts[g] < labels[r] {
+				labels[r], changed = ghosts[g], 1
 			}
 		}
-		sums, err := team{s.group}.Sum([]float64{changed})
+		sums, err := s.team.Sum([]float64{changed})
 		if err != nil || sums[0] == 0 {
-			return labels, err
+			return lists.Map(lists.Range[int](plan.Owned), of), err
 		}
 	}
 }
 
 // globalColumn returns the row number in the whole matrix of a local column, which may be a ghost.
 func (s *System) globalColumn(i int) int {
-	if plan := s.parts.Plan; i >= plan.Owned {
-		return plan.Ghosts[i-plan.Owned]
+	if i >= s.Plan.Owned {
+		return s.Plan.Ghosts[i-s.Plan.Owned]
 	}
-	return s.Global(i)
+	return s.Plan.Global(i)
 }
