@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// View returns the bytes as elements in the byte order of the machine, without copying. E must not contain pointers. The
-// bytes may be at any address: all supported processors load unaligned words, and Go
-// requires alignment only of types that contain pointers.
+// View returns the bytes as elements in the byte order of the machine, without copying. E must not contain pointers.
+// The bytes may be at any address: all supported processors load unaligned words, and Go requires alignment only of
+// types that contain pointers.
 func View[E any](b []byte) []E {
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(E))))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kernbench/kernbench/internal/solve/sparse"
 )
 
-// Check computes the true residual of the last solution, and records it in the outcome of that solve. It shares only the
-// numbering of the rows with the solve. See solve.System.Check.
+// Check computes the true residual of the last solution, and records it in the outcome of that solve. It shares only
+// the numbering of the rows with the solve. See solve.System.Check.
 func (s *System) Check(out *Outcome) error {
 	residuals, err := s.checkColumns(1, s.Solution(), func(row, _ int) float64 { return s.spec.RHS(row) })
 	if err == nil {

@@ -81,8 +81,8 @@ func (s *System) findPieces(problem sparse.Problem, zero []bool) (*singularPiece
 		return nil, err
 	}
 	if sums[0] > maxPieces {
-		return nil, &krylov.Refusal{Reason: fmt.Errorf("the matrix has %.0f uncoupled pieces whose rows add up to zero: each "+
-			"makes it singular, and at most %d can be projected out", sums[0], maxPieces)}
+		return nil, &krylov.Refusal{Reason: fmt.Errorf("the matrix has %.0f uncoupled pieces whose rows add up to zero: "+
+			"each makes it singular, and at most %d can be projected out", sums[0], maxPieces)}
 	}
 	gathered, err := precondition.Exchange(s.team, slices.Repeat([][]piece{singular}, len(to)))
 	if err != nil {

@@ -156,8 +156,8 @@ func (s *System) trace(limit int, begin func(local []float64) error) (p Profile,
 	return s.profile(watch, result.Iterations, p.Work), overlaps, err
 }
 
-// profile returns the profile of some iterations. The operations are unknown if the preconditioner is not a diagonal and
-// does not know its own.
+// profile returns the profile of some iterations. The operations are unknown if the preconditioner is not a diagonal
+// and does not know its own.
 func (s *System) profile(w *stopwatch, iterations int, work [krylov.NumPhases]krylov.Work) Profile {
 	w.enter(krylov.Other)
 	p := Profile{Iterations: iterations, Work: work, Levels: lists.Map(w.levels, seconds)}
