@@ -9,9 +9,9 @@ import (
 	"github.com/kernbench/kernbench/benches"
 	"github.com/kernbench/kernbench/internal/base/golden"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/view/export"
 )
 
 // TestColumnsPage compares docs/columns.md with the declarations in the code. -update writes it.
@@ -29,12 +29,12 @@ func columnsPage() string {
 		"A heading without an entry is the name with its unit, such as `busbw (GB/s)`. Tables choose the unit of times, so\n" +
 		"`time_us` becomes `time (µs)`, `time (ms)` or another one. Files always have the unit of the name.\n\n" +
 		"This page is made from the declarations in the code.\n\n## Columns of every bench\n\n")
-	writeColumns(&b, export.ExplainColumns())
+	writeColumns(&b, columnMeanings)
 	common := append([]journal.MetricInfo{}, decl.SpeedMetrics...)
 	common = append(common, decl.WrongMetric, journal.MetricInfo{Name: decl.LimitMetric, Unit: "%",
 		Meaning: "the largest limit divided by the time"})
 	b.WriteString("\n## Metrics of several benches\n\n| name | unit | meaning | in the tables of |\n|---|---|---|---|\n")
-	for _, m := range export.ExplainMetrics(common, nil) {
+	for _, m := range explainMetrics(common, nil) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Unit, m.Meaning, strings.Join(showing(m.Name), ", "))
 	}
 	shared := lists.Map(common, func(m journal.MetricInfo) string { return m.Name + m.Meaning })
@@ -51,7 +51,7 @@ func columnsPage() string {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n", bench.Name, sentence(bench.Help))
 		if len(metrics) > 0 {
 			b.WriteString("\n")
-			writeColumns(&b, export.ExplainMetrics(metrics, decl.Headlines(bench)))
+			writeColumns(&b, explainMetrics(metrics, decl.Headlines(bench)))
 		}
 	}
 	return b.String()
@@ -70,7 +70,7 @@ func showing(metric string) (names []string) {
 }
 
 // writeColumns writes a table in Markdown.
-func writeColumns(b *strings.Builder, columns []export.Explained) {
+func writeColumns(b *strings.Builder, columns []explained) {
 	b.WriteString("| name | heading | unit | meaning |\n|---|---|---|---|\n")
 	for _, c := range columns {
 		name := "`" + c.Name + "`"
@@ -83,3 +83,59 @@ func writeColumns(b *strings.Builder, columns []export.Explained) {
 
 // sentence begins a text with a capital.
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// explained is a column with its name in files and flags, its heading in tables, its unit and its meaning.
+type explained struct {
+	Name, Heading, Unit, Meaning string
+	Headline                     bool // tables of the bench show it without --columns
+}
+
+// columnMeanings explains the columns that tables and csv files of every bench may have, in their order. In names,
+// METRIC, NAME and STAT stand for other names.
+var columnMeanings = []explained{
+	{Name: "run or build",
+		Meaning: "where the row is from, if rows of several runs or builds are shown together"},
+	{Name: "bench", Meaning: "name of the bench"},
+	{Name: "part", Meaning: "part of a bench that has several"},
+	{Name: "num_ranks", Meaning: "number of ranks; empty if the program starts its own"},
+	{Name: "backend", Meaning: "backend that ran the point; cpu for a program or Python bench that declares no " +
+		"backends, even if it uses a GPU"},
+	{Name: "NAME", Meaning: "value of an axis"},
+	{Name: "env.NAME", Heading: "NAME", Meaning: "value of a swept environment variable, or (unset)"},
+	{Name: "option.NAME", Meaning: "value of an option"},
+	{Name: "kind", Meaning: "measured, simulated or modelled"},
+	{Name: "trial", Heading: "trials",
+		Meaning: "number of the trial; in tables the number of trials in the line"},
+	{Name: "status", Meaning: "ok, failed, timeout, skipped or not-executed"},
+	{Name: "samples", Meaning: "number of samples"},
+	{Name: "METRIC", Meaning: "a metric of the bench, listed below"},
+	{Name: "time_us_spread_pct", Heading: "±95%",
+		Unit: "%", Meaning: "half the width of the 95 % interval of the median, within a launch"},
+	{Name: "time_us_trials_pct", Heading: "±trials",
+		Unit: "%", Meaning: "half the range of the launches, relative to their median"},
+	{Name: "METRIC_unit", Meaning: "unit of a metric whose name does not end in it"},
+	{Name: "limit.NAME", Unit: "µs", Meaning: "shortest time that a limit allows"},
+	{Name: "METRIC_STAT", Heading: "STAT", Meaning: "min, p50, p90, p99 or max of the samples"},
+	{Name: "stopped", Meaning: "why sampling ended"},
+	{Name: "quality", Meaning: "empty, or disturbed, or how many trials were disturbed"},
+	{Name: "time_us_modes", Heading: "two modes", Meaning: "the two values around which samples gather"},
+	{Name: "rank", Meaning: "the rank that failed"},
+	{Name: "phase", Meaning: "where it failed"},
+	{Name: "reason", Heading: "remarks",
+		Meaning: "why the row is not ok; in tables also the warnings, as letters"},
+	{Name: "warnings", Meaning: "what is known about the measurement"},
+	{Name: "NAME", Meaning: "a text that the bench chooses to show, such as dead-link"},
+}
+
+// explainMetrics returns the columns of metrics. Those that a bench declares as headlines have its headings.
+func explainMetrics(metrics []journal.MetricInfo, headlines []string) []explained {
+	return lists.Map(metrics, func(m journal.MetricInfo) explained {
+		e := explained{Name: m.Name, Unit: unit.Symbol(m.Unit), Meaning: m.Meaning}
+		for _, h := range headlines {
+			if name, label, _ := strings.Cut(h, "="); name == m.Name {
+				e.Heading, e.Headline = label, true
+			}
+		}
+		return e
+	})
+}

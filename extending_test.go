@@ -2,9 +2,7 @@ package kernbench_test
 
 import (
 	"context"
-	"encoding/json"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,7 +14,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/registry"
-	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
 const guide = "docs/extending.md"
@@ -61,27 +58,6 @@ func TestEveryKindIsExplained(t *testing.T) {
 				t.Errorf("%s %s: help %q, want one line without a full stop", kind.Noun, e.Name, e.Help)
 			}
 		}
-	}
-}
-
-// TestEveryFigureKind checks each registered kind of figure content: an empty one survives JSON, and a
-// panel that holds it is validated without a panic.
-func TestEveryFigureKind(t *testing.T) {
-	for _, kind := range figure.Contents.All() {
-		panel := figure.Panel{Content: kind.New()}
-		if reflect.TypeOf(panel.Content).Kind() != reflect.Pointer {
-			t.Errorf("%s: New returns a %T, want a pointer for JSON to fill", kind.Name, panel.Content)
-			continue
-		}
-		data := must.Get(json.Marshal(panel))(t)
-		var back figure.Panel
-		if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(back, panel) {
-			t.Errorf("%s: %s is read as %+v, %v", kind.Name, data, back, err)
-		}
-		_ = figure.Figure{Name: "empty", Panels: []figure.Panel{panel}}.Validate() // most kinds reject it
-	}
-	if names := figure.Contents.Names(); !slices.Contains(names, "heat") {
-		t.Errorf("the kinds are %v, without heat", names)
 	}
 }
 

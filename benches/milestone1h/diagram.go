@@ -15,7 +15,8 @@ import (
 // Colours of the links in diagrams, as palette entries.
 const linkColor, wrapColor, rootColor = 1, 2, 4
 
-const boxSize, boxPitch = 1.0, 2.0
+// boxPitch is the distance of two nodes. A node has sides of length 1.
+const boxPitch = 2.0
 
 // cubesDetail is the detail of a row for the cubes of a SIP.
 const cubesDetail = "cube_grid"
@@ -61,8 +62,8 @@ func cellPosition(g topo.Grid, id int) [2]float64 {
 	return [2]float64{boxPitch * float64(id%g.W), -boxPitch * float64(id/g.W)}
 }
 
-func link(a, b [2]float64, color int) figure.Shape {
-	return figure.Shape{Kind: figure.Arrow, Points: [][2]float64{a, b}, Trim: 0.6 * boxSize, Color: color}
+func link(a, b [2]float64, color int) figure.Link {
+	return figure.Link{From: a, To: b, Trim: 0.6, Color: color}
 }
 
 // sipDiagram draws which SIPs are neighbours. A link that wraps around is an arc outside the boxes.
@@ -80,16 +81,15 @@ func sipDiagram(t *topo.Topology) *figure.Diagram {
 			s.Both = t.SIPs.Kind == topo.Mesh
 			if next.SIP < sip { // back to the start of the row or column
 				s.Color = wrapColor
-				s.Trim = 0.78 * boxSize // it arrives at a corner, which is farther from the center
+				s.Trim = 0.78 // it arrives at a corner, which is farther from the center
 				s.Bend = wrapBend(grid, sip, side)
 			}
-			d.Shapes = append(d.Shapes, s)
+			d.Links = append(d.Links, s)
 		}
 	}
 	for sip := range t.SIPs.Count {
 		p := cellPosition(grid, sip)
-		d.Shapes = append(d.Shapes, figure.Shape{Kind: figure.Box, X: p[0], Y: p[1], W: boxSize, H: boxSize,
-			Text: fmt.Sprintf("SIP %d", sip)})
+		d.Nodes = append(d.Nodes, figure.Node{X: p[0], Y: p[1], Text: fmt.Sprintf("SIP %d", sip)})
 	}
 	return d
 }
@@ -130,16 +130,16 @@ func cubeDiagram(s ccl.Shape) *figure.Diagram {
 			next, color = next-s.Cubes.W, wrapColor
 		}
 		if next != cube {
-			d.Shapes = append(d.Shapes, link(cellPosition(s.Cubes, cube), cellPosition(s.Cubes, next), color))
+			d.Links = append(d.Links, link(cellPosition(s.Cubes, cube), cellPosition(s.Cubes, next), color))
 		}
 	}
 	for cube := range s.Cubes.Count() {
 		p := cellPosition(s.Cubes, cube)
-		shape := figure.Shape{Kind: figure.Box, X: p[0], Y: p[1], W: boxSize, H: boxSize, Text: fmt.Sprint(cube)}
+		node := figure.Node{X: p[0], Y: p[1], Text: fmt.Sprint(cube)}
 		if cube == rootRow*s.Cubes.W+rootCol {
-			shape.Text, shape.Color, shape.Filled = fmt.Sprintf("root %d", cube), rootColor, true
+			node.Text, node.Color, node.Filled = fmt.Sprintf("root %d", cube), rootColor, true
 		}
-		d.Shapes = append(d.Shapes, shape)
+		d.Nodes = append(d.Nodes, node)
 	}
 	return d
 }

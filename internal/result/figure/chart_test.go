@@ -3,7 +3,6 @@ package figure
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -251,16 +250,16 @@ func TestLooksDiffer(t *testing.T) {
 }
 
 func TestTrimAndBend(t *testing.T) {
-	straight := Shape{Kind: Path, Points: [][2]float64{{0, 0}, {10, 0}}, Trim: 2}
-	if got := straight.curve(8); !cmp.Equal(got, []draw.Point{draw.Pt(2, 0), draw.Pt(8, 0)}) {
+	straight := Link{To: [2]float64{10, 0}, Trim: 2}
+	if got := straight.curve(); !cmp.Equal(got, []draw.Point{draw.Pt(2, 0), draw.Pt(8, 0)}) {
 		t.Errorf("trimmed path = %v", got)
 	}
 	straight.Trim = 6 // more than half of the length: the path is not trimmed
-	if got := straight.curve(8); len(got) != 2 || got[0].X != 0 {
+	if got := straight.curve(); len(got) != 2 || got[0].X != 0 {
 		t.Errorf("path trimmed beyond its length = %v, want it whole", got)
 	}
-	bent := Shape{Kind: Path, Points: [][2]float64{{0, 0}, {10, 0}}, Bend: 0.2}
-	if top := bent.curve(8)[4]; math.Abs(top.X-5) > 1e-9 || math.Abs(top.Y-2) > 1e-9 {
+	bent := Link{To: [2]float64{10, 0}, Bend: 0.2}
+	if top := bent.curve()[16]; math.Abs(top.X-5) > 1e-9 || math.Abs(top.Y-2) > 1e-9 {
 		t.Errorf("top of the bend is at %v, want (5, 2): to the left, a fifth of the length", top)
 	}
 }
@@ -291,37 +290,39 @@ func TestNarrowCells(t *testing.T) {
 	}
 }
 
-// A long path is thinned to a bounded number of points and keeps its ends, peaks and order.
+// A long curve is thinned to a bounded number of points, and keeps its extremes, its failed points and their order.
 func TestThinned(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	var path []draw.Point
-	for i := range 50_000 {
-		path = append(path, draw.Pt(float64(i)/100, rng.Float64()*300))
+	const most = 1000
+	points := make([]Point, 100_000)
+	for i := range points {
+		points[i] = Point{X: float64(i), Y: 10}
 	}
-	path[12_345].Y, path[40_000].Y = 1000, -1000
-	got := thinned(path)
-	if len(got) > 4*1001 {
-		t.Errorf("%d points over 500 pixels", len(got))
-	}
-	for _, want := range []draw.Point{path[0], path[12_345], path[40_000], path[len(path)-1]} {
-		if !slices.Contains(got, want) {
-			t.Errorf("%v is left out", want)
+	points[31_234].Y, points[77_777].Y, points[50_000].Failed = 99, 1, true
+	f := Figure{Panels: []Panel{{Series: []Series{{Name: "s", Points: points}}}}}.Thinned(most)
+	got := f.Panels[0].Series[0].Points
+	lo, hi, failed := 10.0, 10.0, 0
+	for i, p := range got {
+		if p.Failed {
+			failed++
+			continue
+		}
+		lo, hi = min(lo, p.Y), max(hi, p.Y)
+		if i > 0 && p.X < got[i-1].X {
+			t.Fatalf("point %d goes back", i)
 		}
 	}
-	if !slices.IsSortedFunc(got, func(a, b draw.Point) int { return int(math.Ceil(a.X - b.X)) }) {
-		t.Error("the order has changed")
+	if len(got) > most+1 || lo != 1 || hi != 99 || failed != 1 ||
+		!strings.Contains(f.Panels[0].Note, "s has 100000 points") {
+		t.Errorf("%d points from %v to %v, %d failed: %s", len(got), lo, hi, failed, f.Panels[0].Note)
 	}
-	for i, parts := 0, strokes(got); i < len(parts); i++ {
+	bars := Figure{Panels: []Panel{{X: Axis{Scale: Category}, Series: []Series{{Points: points}}}}}.Thinned(most)
+	if len(bars.Panels[0].Series[0].Points) != len(points) {
+		t.Error("bars are left out")
+	}
+	path := make([]draw.Point, 1234)
+	for i, parts := 0, strokes(path); i < len(parts); i++ {
 		if part := parts[i]; len(part) > 100 || i > 0 && !slices.Equal(parts[i-1][len(parts[i-1])-2:], part[:2]) {
 			t.Errorf("part %d has %d points, or does not continue the one before it", i, len(part))
 		}
-	}
-	if few := path[:manyPoints]; !slices.Equal(thinned(few), few) {
-		t.Error("a short line is thinned")
-	}
-	seen, c, at := spots{}, &chart{}, draw.Pt(4, 4)
-	if seen.add(c, at, Point{}) || seen.add(c, at, Point{Hollow: true}) || seen.add(c, draw.Pt(8, 4), Point{}) ||
-		!seen.add(c, draw.Pt(4.5, 5), Point{}) {
-		t.Error("markers that look different count as one, or equal ones as two")
 	}
 }

@@ -5,144 +5,78 @@ import (
 	"math"
 	"slices"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
-func init() {
-	Contents.Register(ContentKind{
-		Name: "diagram",
-		Help: "boxes and connections",
-		New:  func() Content { return &Diagram{} },
-	})
-}
-
-// Diagram is a free drawing. Its coordinates are arbitrary, x to the right and y
-// upward, and are scaled to the panel with their proportions kept. Later shapes
-// cover earlier ones.
+// Diagram shows square nodes and arrows between them. A node has sides of length 1, x runs to the right and y upward.
+// The drawing is scaled to the panel with its proportions kept.
 type Diagram struct {
-	Shapes []Shape `json:"shapes"`
+	Nodes []Node
+	Links []Link // below the nodes
 }
 
-// Shape is one element of a diagram.
-type Shape struct {
-	Kind ShapeKind `json:"kind"`
-	// X, Y is the centre of a Box, Circle or Text.
-	X float64 `json:"x,omitempty"`
-	Y float64 `json:"y,omitempty"`
-	// W and H are the size of a Box; W is the diameter of a Circle.
-	W float64 `json:"w,omitempty"`
-	H float64 `json:"h,omitempty"`
-	// Points are the corners of a Path or Arrow (head at the last).
-	Points [][2]float64 `json:"points,omitempty"`
-	// Bend curves a Path or Arrow of two points to its left by this fraction of its length.
-	Bend float64 `json:"bend,omitempty"`
-	// Trim shortens both ends of a Path or Arrow, so that a link between the centres
-	// of two nodes stops at their rims.
-	Trim float64 `json:"trim,omitempty"`
-	// Text is written in a Box or Circle, shrunk to fit, or over the middle of a Path or Arrow.
-	Text   string `json:"text,omitempty"`
-	Color  int    `json:"color,omitempty"`  // palette entry from 1; 0 is neutral
-	Filled bool   `json:"filled,omitempty"` // a solid color rather than a tint
-	Dashed bool   `json:"dashed,omitempty"`
-	Bold   bool   `json:"bold,omitempty"` // bold text, thick line
-	Both   bool   `json:"both,omitempty"` // an Arrow with a head at either end
+// Node is a square with a text, which shrinks to fit.
+type Node struct {
+	X, Y   float64 // of the center
+	Text   string
+	Color  int  // palette entry from 1; 0 is neutral
+	Filled bool // a solid color rather than a tint
 }
 
-// ShapeKind is the kind of a shape.
-type ShapeKind string
-
-// The shapes of a diagram.
-const (
-	Box    ShapeKind = "box"
-	Circle ShapeKind = "circle"
-	Path   ShapeKind = "path"
-	Arrow  ShapeKind = "arrow"
-	Text   ShapeKind = "text"
-)
+// Link is an arrow.
+type Link struct {
+	From, To [2]float64
+	Bend     float64 // curves it to its left by this fraction of its length
+	Trim     float64 // shortens both ends, so that it stops at the rims of its nodes
+	Both     bool    // it has a head at either end
+	Color    int     // palette entry from 1; 0 is neutral
+}
 
 // Check implements Content.
 func (d *Diagram) Check(_ Panel, panel Faults) {
 	f := panel.At("diagram")
-	for i, s := range d.Shapes {
-		s.validate(f.At("shape %d (%s)", i+1, s.Kind))
+	for i, n := range d.Nodes {
+		if !showable(n.X) || !showable(n.Y) || n.Color < 0 {
+			f.Add("node %d: color %d at (%g, %g), want no negative color and finite numbers below 1e100", i+1, n.Color,
+				n.X, n.Y)
+		}
+	}
+	for i, l := range d.Links {
+		finite := !slices.ContainsFunc([]float64{l.From[0], l.From[1], l.To[0], l.To[1], l.Bend, l.Trim},
+			func(v float64) bool { return !showable(v) })
+		if !finite || l.Color < 0 || l.Trim < 0 {
+			f.Add("link %d: color %d from %g to %g, bent by %g and trimmed by %g, want no negative color or trim and "+
+				"finite numbers below 1e100", i+1, l.Color, l.From, l.To, l.Bend, l.Trim)
+		}
 	}
 }
 
-// validate adds the faults of a shape.
-func (s Shape) validate(f Faults) {
-	for _, v := range []float64{s.X, s.Y, s.W, s.H, s.Bend, s.Trim} {
-		if !showable(v) {
-			f.Add("a coordinate is %g, want a finite number below 1e100", v)
-		}
-	}
-	for _, p := range s.Points {
-		if !showable(p[0]) || !showable(p[1]) {
-			f.Add("a corner is (%g, %g), want finite numbers below 1e100", p[0], p[1])
-		}
-	}
-	if s.Color < 0 || s.Trim < 0 {
-		f.Add("color %d or trim %g is negative", s.Color, s.Trim)
-	}
-	switch s.Kind {
-	case Box:
-		if s.W <= 0 || s.H <= 0 {
-			f.Add("size %g x %g, want both positive", s.W, s.H)
-		}
-	case Circle:
-		if s.W <= 0 {
-			f.Add("diameter %g, want w > 0", s.W)
-		}
-	case Path, Arrow:
-		if len(s.Points) < 2 {
-			f.Add("%d points, want at least two", len(s.Points))
-		}
-		if s.Bend != 0 && len(s.Points) != 2 {
-			f.Add("bend with %d points, want exactly two", len(s.Points))
-		}
-	case Text:
-		if s.Text == "" {
-			f.Add("no text")
-		}
-	default:
-		f.Add("unknown shape, want one of %q", []ShapeKind{Box, Circle, Path, Arrow, Text})
-	}
-}
-
-// bounds returns the extent of all shapes in the diagram's coordinates.
+// bounds returns the extent of the diagram in its own coordinates.
 func (d *Diagram) bounds() draw.Rectangle {
 	r := draw.Rect(math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1))
 	add := func(x, y float64) {
 		r = draw.Rect(min(r.X0, x), min(r.Y0, y), max(r.X1, x), max(r.Y1, y))
 	}
-	for _, s := range d.Shapes {
-		w, h := s.W/2, s.H/2
-		switch s.Kind {
-		case Circle:
-			h = w
-		case Path, Arrow:
-			for _, p := range s.curve(16) {
-				add(p.X, p.Y)
-			}
-			continue
-		}
-		add(s.X-w, s.Y-h)
-		add(s.X+w, s.Y+h)
+	for _, n := range d.Nodes {
+		add(n.X-0.5, n.Y-0.5)
+		add(n.X+0.5, n.Y+0.5)
 	}
-	// Texts have no extent, so a diagram of one text would have none.
-	if side := max(r.W(), r.H()); side < 1/extreme {
-		r = r.Inset(-0.5)
+	for _, l := range d.Links {
+		for _, p := range l.curve() {
+			add(p.X, p.Y)
+		}
 	}
 	return r
 }
 
-// curve returns the path of a Path or Arrow in diagram coordinates, bent and trimmed.
-func (s Shape) curve(steps int) []draw.Point {
-	path := lists.Map(s.Points, func(p [2]float64) draw.Point { return draw.Pt(p[0], p[1]) })
-	if s.Bend != 0 && len(path) == 2 {
-		a, b := path[0], path[1]
+// curve returns the path of a link in diagram coordinates, bent and trimmed.
+func (l Link) curve() []draw.Point {
+	const steps = 32
+	a, b := draw.Pt(l.From[0], l.From[1]), draw.Pt(l.To[0], l.To[1])
+	path := []draw.Point{a, b}
+	if l.Bend != 0 {
 		// The control point of a parabola lies twice as far out as its apex.
-		mid := draw.Pt((a.X+b.X)/2-2*s.Bend*(b.Y-a.Y), (a.Y+b.Y)/2+2*s.Bend*(b.X-a.X))
+		mid := draw.Pt((a.X+b.X)/2-2*l.Bend*(b.Y-a.Y), (a.Y+b.Y)/2+2*l.Bend*(b.X-a.X))
 		path = path[:0]
 		for i := range steps + 1 {
 			t := float64(i) / float64(steps)
@@ -150,7 +84,7 @@ func (s Shape) curve(steps int) []draw.Point {
 			path = append(path, draw.Pt(u*u*a.X+2*u*t*mid.X+t*t*b.X, u*u*a.Y+2*u*t*mid.Y+t*t*b.Y))
 		}
 	}
-	return reverse(trim(reverse(trim(path, s.Trim)), s.Trim))
+	return reverse(trim(reverse(trim(path, l.Trim)), l.Trim))
 }
 
 // trim cuts a length off the start of a path, unless the path is too short.
@@ -184,27 +118,13 @@ func reverse(path []draw.Point) []draw.Point {
 	return out
 }
 
-// diagramFont is the font size of free text and the largest size of text in shapes.
-const diagramFont = 11.0
-
-// drawing maps a diagram's coordinates to the page.
-type drawing struct {
-	draw.Pen
-	from   draw.Rectangle
-	origin draw.Point // position of from's lower left corner
-	scale  float64
-}
-
 // Prepare implements Content.
 func (d *Diagram) Prepare(Panel) Drawing { return d }
 
 // Height implements Drawing: it keeps the proportions of the diagram.
 func (d *Diagram) Height(w, usual float64) float64 {
-	if len(d.Shapes) == 0 {
-		return usual
-	}
 	b := d.bounds()
-	if b.W() == 0 {
+	if !(b.W() > 0) {
 		return usual
 	}
 	return min(max(w*b.H()/b.W()+40, usual*0.5), w*0.9)
@@ -215,157 +135,80 @@ func (d *Diagram) Notes() string { return "" }
 
 // Draw implements Drawing.
 func (d *Diagram) Draw(p draw.Pen, area draw.Rectangle) {
-	if len(d.Shapes) == 0 {
+	if len(d.Nodes) == 0 {
 		drawNoData(p, area)
 		return
 	}
-	const margin = 14 // for text that is wider than the outermost shape
+	const margin = 14
 	from, inner := d.bounds(), area.Inset(margin)
-	scale := math.Inf(1)
-	if from.W() > 0 {
-		scale = inner.W() / from.W()
-	}
-	if from.H() > 0 {
-		scale = min(scale, inner.H()/from.H())
-	}
-	// Few nodes are not scaled up to the size of the panel.
-	if largest := d.largest(); largest > 0 {
-		scale = min(scale, area.H()/2/largest)
-	}
+	scale := min(inner.W()/from.W(), inner.H()/from.H(), area.H()/2) // few nodes do not fill the panel
 	c := inner.Center()
-	dr := drawing{Pen: p, from: from, scale: scale,
-		origin: draw.Pt(c.X-scale*from.W()/2, c.Y-scale*from.H()/2)}
-	for _, s := range d.Shapes {
-		dr.shape(s)
+	at := func(q draw.Point) draw.Point {
+		return draw.Pt(c.X+scale*(q.X-from.Center().X), c.Y+scale*(q.Y-from.Center().Y))
 	}
-}
-
-// largest returns the size of the largest node, or 0 if that node encloses the others.
-func (d *Diagram) largest() float64 {
-	nodes, size := 0, 0.0
-	for _, s := range d.Shapes {
-		if s.Kind == Circle || s.Kind == Box {
-			nodes++
-			size = max(size, max(s.W, s.H))
+	for _, l := range d.Links {
+		path := l.curve()
+		for i := range path {
+			path[i] = at(path[i])
 		}
+		line, _ := paletteEntry(l.Color)
+		drawArrow(p, draw.Stroke{Color: line, Width: 1.2}, path, l.Both)
 	}
-	if b := d.bounds(); size >= max(b.W(), b.H())*0.9 && nodes > 1 {
-		return 0
-	}
-	return size
-}
-
-func (d drawing) at(x, y float64) draw.Point {
-	return draw.Pt(d.origin.X+d.scale*(x-d.from.X0), d.origin.Y+d.scale*(y-d.from.Y0))
-}
-
-// colors returns the outline, fill and text color of a shape.
-func (s Shape) colors() (line, fill, ink color.NRGBA) {
-	line, fill = draw.InkGrey, draw.PaleGrey
-	if s.Color > 0 {
-		line = draw.Palette[(s.Color-1)%len(draw.Palette)]
-		fill = draw.Tint(line)
-	}
-	if s.Filled {
-		fill = line
-	}
-	return line, fill, draw.InkOn(fill)
-}
-
-// shape draws one element of the diagram.
-func (d drawing) shape(s Shape) {
-	line, fill, ink := s.colors()
-	outline := draw.Stroke{Color: line, Width: 1.2}
-	if s.Bold {
-		outline.Width = 2.4
-	}
-	if s.Dashed {
-		outline.Dash = []float64{4, 2.5}
-	}
-	font := draw.Face{Size: diagramFont, Bold: s.Bold, Color: ink}
-	center := d.at(s.X, s.Y)
-	switch s.Kind {
-	case Box:
-		w, h := s.W*d.scale, s.H*d.scale
-		d.Box(draw.Rect(center.X-w/2, center.Y-h/2, center.X+w/2, center.Y+h/2), fill, outline)
-		d.inside(font, center, w-4, h-2, s.Text)
-	case Circle:
-		diameter := s.W * d.scale
-		d.Circle(center, diameter/2, fill, outline)
-		d.inside(font, center, diameter*0.82, diameter*0.6, s.Text)
-	case Text:
-		font.Color = draw.Black
-		if s.Color > 0 {
-			font.Color = line
+	for _, n := range d.Nodes {
+		line, fill := paletteEntry(n.Color)
+		if n.Filled {
+			fill = line
 		}
-		lines := font.Wrap(s.Text, math.Inf(1), 20)
-		d.Lines(font, center, draw.CenterMid, lines)
-	case Path, Arrow:
-		d.link(s, outline)
+		center := at(draw.Pt(n.X, n.Y))
+		p.Box(draw.Rect(center.X, center.Y, center.X, center.Y).Inset(-scale/2), fill, draw.Stroke{Color: line, Width: 1.2})
+		n.drawText(p, center, scale, draw.InkOn(fill))
 	}
 }
 
-// inside writes text into a shape, in a smaller font if necessary. Text that would
-// be too small to read is omitted.
-func (d drawing) inside(f draw.Face, at draw.Point, w, h float64, text string) {
-	lines := f.Wrap(text, math.Inf(1), 20)
+// paletteEntry returns a color, counted from 1, and its tint; 0 is neutral.
+func paletteEntry(i int) (line, fill color.NRGBA) {
+	if i == 0 {
+		return draw.InkGrey, draw.PaleGrey
+	}
+	line = draw.Palette[(i-1)%len(draw.Palette)]
+	return line, draw.Tint(line)
+}
+
+// drawText writes the text into a square, in a smaller font if necessary. Text that would be too small to read is
+// omitted.
+func (n Node) drawText(p draw.Pen, at draw.Point, side float64, ink color.NRGBA) {
+	f := draw.Face{Size: 11, Color: ink}
+	lines := f.Wrap(n.Text, math.Inf(1), 20)
 	if len(lines) == 0 {
 		return
 	}
-	shrink := min(1, h/f.Height(len(lines)))
+	shrink := min(1, (side-2)/f.Height(len(lines)))
 	for _, line := range lines {
-		shrink = min(shrink, w/f.Width(line))
+		shrink = min(shrink, (side-4)/f.Width(line))
 	}
 	if f.Size *= shrink; f.Size >= 5 {
-		d.Lines(f, at, draw.CenterMid, lines)
+		p.Lines(f, at, draw.CenterMid, lines)
 	}
 }
 
-// link draws a Path or Arrow with its heads and its text.
-func (d drawing) link(s Shape, outline draw.Stroke) {
-	path := s.curve(32)
-	for i, p := range path {
-		path[i] = d.at(p.X, p.Y)
+// drawArrow draws a line with a head at its end, or at both ends.
+func drawArrow(p draw.Pen, s draw.Stroke, path []draw.Point, both bool) {
+	const head = 8.2
+	// The shaft ends inside the head, so that its blunt end does not show at the tip.
+	shaft := reverse(trim(reverse(path), head*0.7))
+	drawHead(p, s, path, head)
+	if both {
+		shaft = trim(shaft, head*0.7)
+		drawHead(p, s, reverse(path), head)
 	}
-	shaft := path
-	if s.Kind == Arrow {
-		head := 7 + outline.Width
-		// The shaft ends inside the head, so that its blunt end does not show at the tip.
-		shaft = reverse(trim(reverse(shaft), head*0.7))
-		d.arrowHead(path, head, outline)
-		if s.Both {
-			back := reverse(path)
-			shaft = trim(shaft, head*0.7)
-			d.arrowHead(back, head, outline)
-		}
-	}
-	d.Line(outline, shaft...)
-	if s.Text == "" {
-		return
-	}
-	f := draw.Face{Size: diagramFont - 1, Bold: s.Bold, Color: draw.Black}
-	a, b := path[(len(path)-1)/2], path[len(path)/2]
-	mid := draw.Pt((a.X+b.X)/2, (a.Y+b.Y)/2)
-	lines := f.Wrap(s.Text, math.Inf(1), 20)
-	w := 0.0
-	for _, line := range lines {
-		w = max(w, f.Width(line))
-	}
-	d.Box(draw.Rect(mid.X-w/2-2, mid.Y-f.Height(len(lines))/2, mid.X+w/2+2, mid.Y+f.Height(len(lines))/2), draw.Veil,
-		draw.Stroke{})
-	d.Lines(f, mid, draw.CenterMid, lines)
+	p.Line(s, shaft...)
 }
 
-// arrowHead draws a filled head at the end of the path. It points in the direction of
+// drawHead draws a filled head at the end of the path. It points in the direction of
 // the path's last piece, as long as the head.
-func (d drawing) arrowHead(path []draw.Point, size float64, outline draw.Stroke) {
-	tip := path[len(path)-1]
-	total := pathLength(path)
-	if total == 0 {
-		return
-	}
-	tail := path[0]
-	if total > 2*size {
+func drawHead(p draw.Pen, s draw.Stroke, path []draw.Point, size float64) {
+	tip, tail := path[len(path)-1], path[0]
+	if pathLength(path) > 2*size {
 		tail = trim(reverse(path), size)[0]
 	}
 	dx, dy := tip.X-tail.X, tip.Y-tail.Y
@@ -374,7 +217,7 @@ func (d drawing) arrowHead(path []draw.Point, size float64, outline draw.Stroke)
 		return
 	}
 	dx, dy = dx/n*size, dy/n*size
-	d.Polygon(outline.Color, draw.Stroke{}, tip,
+	p.Polygon(s.Color, draw.Stroke{}, tip,
 		draw.Pt(tip.X-dx-dy*0.42, tip.Y-dy+dx*0.42),
 		draw.Pt(tip.X-dx+dy*0.42, tip.Y-dy-dx*0.42))
 }

@@ -1,13 +1,12 @@
 // Package figure describes figures as plain data and draws them as PNG and SVG.
 //
-// A [Figure] lists panels, axes, series and limit lines. It can be stored as JSON,
-// and equal descriptions give equal files. This package decides everything about
+// A [Figure] lists panels, axes, series and limit lines. Equal descriptions give equal files. The JSON form is for the
+// web page, which draws charts itself. This package decides everything about
 // appearance (fonts, colors, ticks, the place of the legend), so that all figures
 // of the project look alike.
 //
 // The package does no statistics: error bars are drawn as given, and nothing is
-// fitted or aggregated. A panel shows a chart, or the content of a kind that was
-// registered in [Contents]: a heat map, a diagram, a tornado.
+// fitted or aggregated. A panel shows a chart, or another [Content]: a heat map, a diagram, a tornado.
 //
 // Drawing goes through package draw. The plotting library behind it supplies
 // canvases and fonts; axes, ticks and legends are made here, because its own know
@@ -48,7 +47,7 @@ type Panel struct {
 	Series  []Series `json:"series,omitempty"`
 	Lines   []Line   `json:"lines,omitempty"`
 	Legend  Legend   `json:"legend,omitempty"`
-	Content Content  `json:"-"`              // stored in JSON under the name of its kind
+	Content Content  `json:"-"`
 	Note    string   `json:"note,omitempty"` // small print under the panel
 }
 
@@ -115,7 +114,7 @@ type Line struct {
 }
 
 // pointJSON is the JSON form of a Point. JSON has no NaN and no infinity, but rows
-// may contain them. They are written as null and read back as NaN; neither is drawn.
+// may contain them. They are written as null, and not drawn.
 type pointJSON struct {
 	X    *float64 `json:"x"`
 	Y    *float64 `json:"y"`
@@ -135,31 +134,11 @@ func (p Point) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads a point. If one end of the error bar is missing, the bar is not drawn.
-func (p *Point) UnmarshalJSON(data []byte) error {
-	var in pointJSON
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
-	}
-	*p = Point{X: orNaN(in.X), Y: orNaN(in.Y), Hollow: in.Hollow, Failed: in.Failed}
-	if in.Low != nil || in.High != nil {
-		p.Low, p.High = orNaN(in.Low), orNaN(in.High)
-	}
-	return nil
-}
-
 func finiteOrNil(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
 	}
 	return &v
-}
-
-func orNaN(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
 }
 
 // A stem is safe as a file name on any system and inside a URL.
@@ -198,8 +177,7 @@ func (f Figure) Validate() error {
 func (p Panel) validate(f Faults) {
 	oneOf(f, "legend place", p.Legend, LegendAuto, LegendRight, LegendBelow, LegendNone)
 	if p.Content != nil && (len(p.Series) > 0 || len(p.Lines) > 0) {
-		name, _ := kindOf(p.Content)
-		f.Add("%s shares its panel with series or lines; give each its own panel", name)
+		f.Add("%T shares its panel with series or lines; give each its own panel", p.Content)
 	}
 	p.content().Check(p, f)
 }

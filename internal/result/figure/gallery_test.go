@@ -189,53 +189,29 @@ func brokenFigure() Figure {
 	}
 }
 
-// topologyFigure draws a ring of eight, a 4 x 4 torus and a cube grid.
+// topologyFigure draws a ring of eight, and a 4 x 4 torus.
 func topologyFigure() Figure {
-	var ring, torus, cube Diagram
+	var ring, torus Diagram
 	spot := func(i int) [2]float64 {
 		sin, cos := math.Sincos(math.Pi/2 - float64(i)*math.Pi/4)
 		return [2]float64{3 * cos, 3 * sin}
 	}
 	for i := range 8 {
-		ring.Shapes = append(ring.Shapes,
-			Shape{Kind: Arrow, Points: [][2]float64{spot(i), spot((i + 1) % 8)}, Trim: 0.55, Bend: 0.12, Color: 1})
-	}
-	for i := range 8 {
-		ring.Shapes = append(ring.Shapes,
-			Shape{Kind: Circle, X: spot(i)[0], Y: spot(i)[1], W: 1.1, Color: 1, Filled: i == 0, Text: fmt.Sprintf("rank %d", i)})
-	}
-	ring.Shapes = append(ring.Shapes, Shape{Kind: Text, Text: "2(n-1) steps\n400 GB/s per link"})
-
-	for i := range 4 {
-		f := float64(i)
-		torus.Shapes = append(torus.Shapes,
-			Shape{Kind: Path, Points: [][2]float64{{0, f}, {3, f}}}, Shape{Kind: Path, Points: [][2]float64{{f, 0}, {f, 3}}},
-			Shape{Kind: Path, Points: [][2]float64{{0, f}, {3, f}}, Bend: 0.11, Dashed: true, Color: 2},
-			Shape{Kind: Path, Points: [][2]float64{{f, 0}, {f, 3}}, Bend: -0.11, Dashed: true, Color: 2})
+		ring.Links = append(ring.Links, Link{From: spot(i), To: spot((i + 1) % 8), Trim: 0.65, Bend: 0.12, Color: 1})
+		ring.Nodes = append(ring.Nodes, Node{X: spot(i)[0], Y: spot(i)[1], Color: 1, Filled: i == 0,
+			Text: fmt.Sprintf("rank %d", i)})
 	}
 	for i := range 16 {
-		torus.Shapes = append(torus.Shapes,
-			Shape{Kind: Box, X: float64(i % 4), Y: float64(i / 4), W: 0.5, H: 0.36, Color: 3, Text: fmt.Sprintf("PE %d", i)})
-	}
-
-	for i, name := range []string{"cube 0", "cube 1", "cube 2", "cube 3"} {
-		x, y := float64(i%2)*5, float64(1-i/2)*4
-		cube.Shapes = append(cube.Shapes, Shape{Kind: Box, X: x, Y: y, W: 3.6, H: 3, Color: 6},
-			Shape{Kind: Text, X: x, Y: y + 1.2, Text: name, Bold: true})
-		for k := range 4 {
-			cube.Shapes = append(cube.Shapes,
-				Shape{Kind: Box, X: x - 0.8 + 1.6*float64(k%2), Y: y + 0.35 - 1.0*float64(k/2), W: 1.3, H: 0.75, Color: 1,
-					Text: fmt.Sprintf("HBM %d", k)})
+		x, y := 2*float64(i%4), 2*float64(i/4)
+		torus.Nodes = append(torus.Nodes, Node{X: x, Y: y, Color: 3, Text: fmt.Sprintf("PE %d", i)})
+		if x < 6 {
+			torus.Links = append(torus.Links, Link{From: [2]float64{x, y}, To: [2]float64{x + 2, y}, Trim: 0.6, Both: true})
+		} else {
+			torus.Links = append(torus.Links, Link{From: [2]float64{x, y}, To: [2]float64{0, y}, Trim: 0.7, Bend: 0.2, Color: 2})
 		}
 	}
-	cube.Shapes = append(cube.Shapes,
-		Shape{Kind: Arrow, Points: [][2]float64{{1.8, 4}, {3.2, 4}}, Both: true, Bold: true, Color: 2},
-		Shape{Kind: Arrow, Points: [][2]float64{{1.8, 0}, {3.2, 0}}, Both: true, Bold: true, Color: 2},
-		Shape{Kind: Arrow, Points: [][2]float64{{0, 1.5}, {0, 2.5}}, Both: true, Bold: true, Color: 2},
-		Shape{Kind: Arrow, Points: [][2]float64{{5, 1.5}, {5, 2.5}}, Both: true, Bold: true, Color: 2})
 	return Figure{Name: "topology", Title: "Network topologies", Panels: []Panel{
-		{Title: "(a) Ring", Content: &ring}, {Title: "(b) 4 x 4 torus", Content: &torus},
-		{Title: "(c) Cube grid", Content: &cube},
+		{Title: "(a) Ring", Content: &ring}, {Title: "(b) 4 x 4 torus without the links of its columns", Content: &torus},
 	}}
 }
 
@@ -329,8 +305,12 @@ func scatterFigure() Figure {
 	}}
 }
 
+// timelineFigure has ranks, a chain of steps that lead from one row to the next, and shares of one kind.
 func timelineFigure() Figure {
-	c := &Timeline{Kinds: []string{"compute", "all-reduce", "copy", "waiting"}, End: 60}
+	x := Axis{Label: "Time", Unit: Micros}
+	step := &Timeline{Kinds: []string{"compute", "all-reduce", "copy", "waiting"}, End: 60}
+	chain := &Timeline{Kinds: []string{"compute", "queueing"}, End: 60, Joined: true}
+	share := &Timeline{Kinds: []string{"sending"}, End: 60}
 	for r := range 4 {
 		row := TimelineRow{Name: fmt.Sprintf("rank %d", r)}
 		at := 0.0
@@ -338,10 +318,20 @@ func timelineFigure() Figure {
 			row.Spans = append(row.Spans, TimelineSpan{Kind: i % 4, From: at, To: at + length, Top: 1})
 			at += length
 		}
-		c.Rows = append(c.Rows, row)
+		step.Rows = append(step.Rows, row)
+		from := 15 * float64(r)
+		chain.Rows = append(chain.Rows, TimelineRow{Name: fmt.Sprintf("sip0.cube%d.pe1", r), Note: "15 µs (25.0 %)",
+			Spans: []TimelineSpan{{From: from, To: from + 11, Top: 1}, {Kind: 1, From: from + 11, To: from + 15, Top: 1}}})
+		load := TimelineRow{Name: fmt.Sprintf("link %d", r), Note: "40.0 %"}
+		for k := range 20 {
+			load.Spans = append(load.Spans, TimelineSpan{From: 3 * float64(k), To: 3 * float64(k+1),
+				Top: 0.2 + 0.08*float64((k+r)%10)})
+		}
+		share.Rows = append(share.Rows, load)
 	}
-	return Figure{Name: "timeline", Title: "One training step on four ranks",
-		Panels: []Panel{{X: Axis{Label: "Time", Unit: Micros}, Content: c}}}
+	return Figure{Name: "timeline", Title: "One training step on four ranks", Columns: 1,
+		Panels: []Panel{{X: x, Content: step}, {Title: "The critical path", X: x, Content: chain},
+			{Title: "Links", X: x, Content: share}}}
 }
 
 func longNamesFigure() Figure {

@@ -2,7 +2,6 @@ package figure
 
 import (
 	"math"
-	"slices"
 
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
@@ -31,13 +30,9 @@ func (c *chart) geometry(frame draw.Rectangle) *geometry {
 		if l.bar {
 			continue
 		}
-		seen := spots{}
 		for _, pt := range c.data[i] {
 			at := draw.Pt(c.xAxis.at(pt.X), c.yAxis.at(pt.Y))
 			g.paths[i] = append(g.paths[i], at)
-			if len(c.data[i]) > manyPoints && seen.add(c, at, c.visible(l, pt)) {
-				continue
-			}
 			if frame.Has(at) {
 				g.ink.addBox(draw.Rect(at.X, at.Y, at.X, at.Y).Inset(-markerRadius))
 			}
@@ -45,7 +40,7 @@ func (c *chart) geometry(frame draw.Rectangle) *geometry {
 		}
 		if l.line {
 			for _, piece := range c.pieces(i, g) {
-				g.ink.addPath(thinned(piece))
+				g.ink.addPath(piece)
 			}
 		}
 	}
@@ -144,7 +139,7 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 			continue
 		}
 		for _, piece := range c.pieces(i, g) {
-			for _, part := range strokes(thinned(piece)) {
+			for _, part := range strokes(piece) {
 				p.Line(l.stroke(), part...)
 			}
 		}
@@ -154,15 +149,8 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 			continue
 		}
 		thin := draw.Stroke{Color: draw.Palette[l.color], Width: 1}
-		seen := spots{}
 		for k, at := range g.paths[i] {
 			pt := c.data[i][k]
-			if len(c.data[i]) > manyPoints {
-				pt = c.visible(l, pt)
-				if seen.add(c, at, pt) {
-					continue
-				}
-			}
 			c.drawErrorBar(p, g.frame, at.X, pt, thin)
 			// A single point always has a marker: it has no line to be seen by.
 			if (!l.bare || len(g.paths[i]) == 1) && g.frame.Has(at) {
@@ -170,64 +158,6 @@ func (c *chart) drawSeries(p draw.Pen, g *geometry) {
 			}
 		}
 	}
-}
-
-// manyPoints is the number of points above which a series is thinned: its markers
-// would cover each other.
-const manyPoints = 500
-
-// spots holds the markers and error bars drawn so far, to a resolution of two points.
-type spots map[[5]int]bool
-
-// add records a marker and reports whether one that looks the same was there already.
-func (s spots) add(c *chart, at draw.Point, pt Point) bool {
-	low, high, _ := c.errorBar(pt)
-	place := [5]int{int(at.X / 2), int(at.Y / 2), int(low / 2), int(high / 2)}
-	if pt.Hollow {
-		place[4] = 1
-	}
-	known := s[place]
-	s[place] = true
-	return known
-}
-
-// visible returns the point without its error bar if the marker hides the bar.
-func (c *chart) visible(l look, pt Point) Point {
-	low, high, ok := c.errorBar(pt)
-	if !ok || l.bare {
-		return pt
-	}
-	if at := c.yAxis.at(pt.Y); at-low <= markerRadius && high-at <= markerRadius {
-		pt.Low, pt.High = 0, 0
-	}
-	return pt
-}
-
-// thinned returns a path that looks the same with at most four points per half
-// point of width: the first, the lowest, the highest and the last.
-func thinned(path []draw.Point) []draw.Point {
-	if len(path) <= manyPoints {
-		return path
-	}
-	var out []draw.Point
-	for from := 0; from < len(path); {
-		to, low, high := from+1, from, from
-		for ; to < len(path) && math.Floor(2*path[to].X) == math.Floor(2*path[from].X); to++ {
-			if path[to].Y < path[low].Y {
-				low = to
-			}
-			if path[to].Y > path[high].Y {
-				high = to
-			}
-		}
-		corners := []int{from, low, high, to - 1}
-		slices.Sort(corners)
-		for _, k := range slices.Compact(corners) {
-			out = append(out, path[k])
-		}
-		from = to
-	}
-	return out
 }
 
 // strokes cuts a path into parts of up to 100 points, because the time to draw a

@@ -1,7 +1,6 @@
 package figure
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 
@@ -9,45 +8,17 @@ import (
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
-func init() {
-	Contents.Register(ContentKind{
-		Name: "heat",
-		Help: "a grid of coloured cells with a number in each",
-		New:  func() Content { return &HeatMap{} },
-	})
-}
-
 // HeatMap fills a panel with a matrix of colored cells. Both axes of the panel are
 // Category axes.
 type HeatMap struct {
-	Cells [][]Cell `json:"cells"`          // Cells[row][column], row 0 at the top
-	Value Axis     `json:"value,omitzero"` // the color scale: label, scale, unit, ends
+	Cells [][]Cell // Cells[row][column], row 0 at the top
+	Value Axis     // the color scale: label, scale, unit, ends
 }
 
 // Cell is one entry of a heat map. A cell with the value NaN is empty.
 type Cell struct {
 	Value float64
 	Text  string // shown instead of the value
-}
-
-type cellJSON struct {
-	Value *float64 `json:"value"`
-	Text  string   `json:"text,omitempty"`
-}
-
-// MarshalJSON writes the cell, an empty one with the value null.
-func (c Cell) MarshalJSON() ([]byte, error) {
-	return json.Marshal(cellJSON{Value: finiteOrNil(c.Value), Text: c.Text})
-}
-
-// UnmarshalJSON reads a cell.
-func (c *Cell) UnmarshalJSON(data []byte) error {
-	var in cellJSON
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
-	}
-	*c = Cell{Value: orNaN(in.Value), Text: in.Text}
-	return nil
 }
 
 // Check implements Content.

@@ -49,6 +49,8 @@ func panelSize(columns int) (w, h float64) {
 
 // newSheet prepares the panels of a valid figure and computes the size of the page.
 func newSheet(f Figure) *sheet {
+	const most = 1000 // points of a curve whose markers do not all cover each other
+	f = f.Thinned(most)
 	s := &sheet{figure: f, columns: f.Columns}
 	if s.columns == 0 {
 		// Up to three panels side by side, but four as two by two.

@@ -1,35 +1,34 @@
 package figure
 
 import (
+	"cmp"
+	"slices"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
-func init() {
-	Contents.Register(ContentKind{Name: "timeline", New: func() Content { return &Timeline{} },
-		Help: "what each rank does over time"})
-}
-
 // Timeline shows rows of colored spans over time. The x axis of the panel names the time and its unit.
 type Timeline struct {
-	Kinds []string      `json:"kinds"` // names of the colors
-	Rows  []TimelineRow `json:"rows"`  // from top to bottom
-	End   float64       `json:"end"`   // of the axis, which begins at 0
+	Kinds  []string      // names of the colors; a single one needs no key
+	Rows   []TimelineRow // from top to bottom
+	End    float64       // of the axis, which begins at 0
+	Joined bool          // each row goes on where the row above ends: a line leads to it
 }
 
 // TimelineRow is one line of a timeline.
 type TimelineRow struct {
-	Name  string         `json:"name"`
-	Spans []TimelineSpan `json:"spans,omitempty"`
+	Name  string
+	Note  string // written at the end of the row
+	Spans []TimelineSpan
 }
 
 // TimelineSpan is a time during which a row does one thing.
 type TimelineSpan struct {
-	Kind int     `json:"kind"` // index in Kinds
-	From float64 `json:"from"`
-	To   float64 `json:"to"`
+	Kind     int // index in Kinds
+	From, To float64
 	// Bottom and Top are the part of the row's height, from 0 to 1, that the span fills: its share of the time.
-	Bottom float64 `json:"bottom,omitempty"`
-	Top    float64 `json:"top"`
+	Bottom, Top float64
 }
 
 // Check implements Content.
@@ -59,29 +58,19 @@ type timeline struct {
 	panel Panel
 }
 
-// Sizes of a timeline in points.
-const (
-	timelineRow = 16.0 // height of a row
-	timelineKey = 16.0 // height of a line of the color key
-)
+// timelineRow is the height of a row in points.
+const timelineRow = 18.0
+
+func (t *timeline) key() legend {
+	if len(t.Kinds) < 2 {
+		return legend{}
+	}
+	return colorKey(t.Kinds)
+}
 
 // Height implements Drawing.
 func (t *timeline) Height(w, _ float64) float64 {
-	return t.panel.extra() + timelineKey*float64(t.keyLines(w)) + tornadoFoot + timelineRow*float64(len(t.Rows))
-}
-
-// keyPerLine returns how many names of the color key fit a line.
-func (t *timeline) keyPerLine(w float64) int {
-	widest := 0.0
-	for _, name := range t.Kinds {
-		widest = max(widest, noteFace.Width(name)+30)
-	}
-	return max(1, int(w/widest))
-}
-
-func (t *timeline) keyLines(w float64) int {
-	per := t.keyPerLine(w)
-	return (len(t.Kinds) + per - 1) / per
+	return t.panel.rowsHeight(t.key(), w, len(t.Rows), timelineRow)
 }
 
 // Notes implements Drawing.
@@ -89,41 +78,107 @@ func (t *timeline) Notes() string { return "" }
 
 // Draw implements Drawing.
 func (t *timeline) Draw(p draw.Pen, area draw.Rectangle) {
-	widest := 0.0
+	names, notes := 0.0, 0.0
 	for _, row := range t.Rows {
-		widest = max(widest, tickFace.Width(row.Name))
+		names, notes = max(names, tickFace.Width(row.Name)), max(notes, noteFace.Width(row.Note))
 	}
-	lines := t.keyLines(area.W())
-	top := area.Y1 - timelineKey*float64(lines)
-	bottom := max(area.Y0+tornadoFoot, top-timelineRow*float64(len(t.Rows)))
-	frame := draw.Rect(area.X0+min(widest, area.W()*0.3)+tornadoGap, bottom, area.X1-12, top)
-	x := func(v float64) float64 { return frame.X0 + v/t.End*frame.W() }
-	for _, tick := range t.panel.X.Ticks(0, t.End, max(2, int(frame.W()/70))) {
-		p.Line(gridStroke, draw.Pt(x(tick.Value), frame.Y0), draw.Pt(x(tick.Value), frame.Y1))
-		p.Text(tickFace, draw.Pt(x(tick.Value), frame.Y0-tornadoGap), draw.CenterTop, 0, tick.Label)
-	}
-	p.Text(labelFace, draw.Pt(frame.Center().X, frame.Y0-tornadoFoot+4), draw.CenterBase, 0,
-		labelFace.Shorten(t.panel.X.Label, area.W()))
-	height := frame.H() / float64(max(len(t.Rows), 1))
+	r := newRows(area, t.key(), names, notes, len(t.Rows), timelineRow)
+	r.drawAxis(p, t.panel.X, 0, t.End)
+	var last draw.Point
 	for i, row := range t.Rows {
-		y := frame.Y1 - float64(i)*height
-		p.Text(tickFace, draw.Pt(frame.X0-tornadoGap, y-height/2), draw.RightMid, 0, tickFace.Shorten(row.Name, area.W()*0.3))
+		lane := r.lane(i).Inset(0.1 * r.height)
+		mid := lane.Center().Y
+		p.Text(tickFace, draw.Pt(r.frame.X0-rowsGap, mid), draw.RightMid, 0, tickFace.Shorten(row.Name, r.names))
+		p.Text(noteFace, draw.Pt(r.frame.X1+rowsGap, mid), draw.LeftMid, 0, noteFace.Shorten(row.Note, r.notes))
+		for _, y := range []float64{lane.Y0, lane.Y1} {
+			p.Line(gridStroke, draw.Pt(r.frame.X0, y), draw.Pt(r.frame.X1, y))
+		}
+		if t.Joined && len(row.Spans) > 0 {
+			first := slices.MinFunc(row.Spans, func(a, b TimelineSpan) int { return cmp.Compare(a.From, b.From) })
+			at := draw.Pt(r.x(first.From), mid)
+			if i > 0 {
+				p.Line(axisStroke, draw.Pt(at.X, last.Y), at)
+			}
+			last = at
+		}
 		for _, s := range row.Spans {
-			bottom, full := y-0.9*height, 0.8*height
-			p.PaletteBox(draw.Rect(x(s.From), bottom+s.Bottom*full, x(s.To), bottom+s.Top*full), s.Kind, draw.Stroke{})
+			from := r.x(s.From)
+			p.PaletteBox(draw.Rect(from, lane.Y0+s.Bottom*lane.H(), max(r.x(s.To), from+0.3), lane.Y0+s.Top*lane.H()), s.Kind,
+				draw.Stroke{})
 		}
 	}
-	p.Line(axisStroke, draw.Pt(frame.X0, frame.Y0), draw.Pt(frame.X0, frame.Y1))
-	t.drawKey(p, draw.Rect(frame.X0, top, area.X1, area.Y1))
+	p.Line(axisStroke, draw.Pt(r.frame.X0, r.frame.Y0), draw.Pt(r.frame.X0, r.frame.Y1))
+	r.drawKey(p, area)
 }
 
-// drawKey writes the names of the colors.
-func (t *timeline) drawKey(p draw.Pen, area draw.Rectangle) {
-	per := t.keyPerLine(area.W())
-	step := area.W() / float64(per)
-	for i, name := range t.Kinds {
-		at := draw.Pt(area.X0+float64(i%per)*step, area.Y1-timelineKey*(float64(i/per)+0.5))
-		p.PaletteBox(draw.Rect(at.X, at.Y-4, at.X+10, at.Y+4), i, draw.Stroke{})
-		p.Text(noteFace, draw.Pt(at.X+14, at.Y), draw.LeftMid, 0, name)
+// rows is the layout of a panel with rows below each other: their names are at the left, notes at the right, the key of
+// the colors above, and the axis below.
+type rows struct {
+	frame        draw.Rectangle
+	names, notes float64 // room for them
+	height       float64 // of a row
+	key          legend
+	lo, hi       float64 // ends of the axis
+}
+
+const (
+	rowsAxis = 36.0 // height of the ticks and the label of the axis
+	rowsGap  = 5.0
+)
+
+// colorKey names the first colors of the palette.
+func colorKey(names []string) (l legend) {
+	l.entries = lists.Map(lists.Range[int](len(names)), func(i int) look {
+		return look{name: names[i], mark: mark{bar: true}, color: i % len(draw.Palette)}
+	})
+	return l
+}
+
+// rowsHeight returns the height of a panel with n rows of a height, with its title and note.
+func (p Panel) rowsHeight(key legend, w float64, n int, row float64) float64 {
+	_, lines := key.grid(w)
+	h := key.height(lines) + rowsAxis + row*float64(n)
+	if p.Title != "" {
+		h += 20
 	}
+	if p.Note != "" {
+		h += 18
+	}
+	return h
+}
+
+// newRows lays out n rows of at most this height, with names and notes of these widths.
+func newRows(area draw.Rectangle, key legend, names, notes float64, n int, most float64) rows {
+	_, lines := key.grid(area.W())
+	top := area.Y1 - key.height(lines)
+	bottom := max(area.Y0+rowsAxis, top-most*float64(n))
+	r := rows{key: key, names: min(names, area.W()*0.4), notes: min(notes, area.W()*0.3)}
+	r.frame = draw.Rect(area.X0+r.names+rowsGap, bottom, area.X1-max(r.notes+2*rowsGap, 12), top)
+	r.height = r.frame.H() / float64(max(n, 1))
+	return r
+}
+
+// lane returns the area of a row, without its name.
+func (r *rows) lane(i int) draw.Rectangle {
+	top := r.frame.Y1 - float64(i)*r.height
+	return draw.Rect(r.frame.X0, top-r.height, r.frame.X1, top)
+}
+
+func (r *rows) x(v float64) float64 { return r.frame.X0 + (v-r.lo)/(r.hi-r.lo)*r.frame.W() }
+
+// drawAxis draws the axis below the rows, from lo to hi.
+func (r *rows) drawAxis(p draw.Pen, axis Axis, lo, hi float64) {
+	r.lo, r.hi = lo, hi
+	for _, tick := range axis.Ticks(lo, hi, max(2, int(r.frame.W()/70))) {
+		x := r.x(tick.Value)
+		p.Line(gridStroke, draw.Pt(x, r.frame.Y0), draw.Pt(x, r.frame.Y1))
+		p.Text(tickFace, draw.Pt(x, r.frame.Y0-rowsGap), draw.CenterTop, 0, tick.Label)
+	}
+	p.Text(labelFace, draw.Pt(r.frame.Center().X, r.frame.Y0-rowsAxis+4), draw.CenterBase, 0,
+		labelFace.Shorten(axis.Label, r.frame.W()))
+}
+
+// drawKey names the colors above the rows.
+func (r *rows) drawKey(p draw.Pen, area draw.Rectangle) {
+	r.key.draw(p, draw.Rect(area.X0, r.frame.Y1, area.X1, area.Y1), false)
 }

@@ -30,9 +30,7 @@ func heatWith(change func(*Panel)) Figure {
 	return f
 }
 
-func shapes(s ...Shape) Figure {
-	return Figure{Name: "f", Panels: []Panel{{Content: &Diagram{Shapes: s}}}}
-}
+func diagram(d Diagram) Figure { return Figure{Name: "f", Panels: []Panel{{Content: &d}}} }
 
 func TestValidateNamesEveryFault(t *testing.T) {
 	for _, c := range []struct {
@@ -73,7 +71,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{`0 of x, y and points`, chartWith(func(p *Panel) { p.Lines = []Line{{Label: "l"}} })},
 		{`2 of x, y and points`, chartWith(func(p *Panel) { p.Lines = []Line{{X: ref(1), Y: ref(1)}} })},
 		{`a sloped line needs at least two`, chartWith(func(p *Panel) { p.Lines = []Line{{Points: []Point{{X: 1, Y: 1}}}} })},
-		{`heat shares its panel`, heatWith(func(p *Panel) { p.Series = []Series{{}} })},
+		{`HeatMap shares its panel`, heatWith(func(p *Panel) { p.Series = []Series{{}} })},
 		{`want category axes`, heatWith(func(p *Panel) { p.X = Axis{} })},
 		{`5 rows for 6 y categories`, heatWith(func(p *Panel) {
 			p.Content.(*HeatMap).Cells = p.Content.(*HeatMap).Cells[:5]
@@ -84,16 +82,11 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{`value has categories or a break`, heatWith(func(p *Panel) {
 			p.Content.(*HeatMap).Value.Break = &[2]float64{1, 2}
 		})},
-		{`diagram shares its panel`, Figure{Name: "f", Panels: []Panel{{Content: &Diagram{}, Lines: []Line{{Y: ref(1)}}}}}},
-		{`unknown shape`, shapes(Shape{Kind: "blob"})},
-		{`size 1 x 0`, shapes(Shape{Kind: Box, W: 1})},
-		{`diameter 0`, shapes(Shape{Kind: Circle})},
-		{`1 points, want at least two`, shapes(Shape{Kind: Arrow, Points: [][2]float64{{0, 0}}})},
-		{`bend with 3 points`, shapes(Shape{Kind: Path, Bend: 1, Points: [][2]float64{{0, 0}, {1, 1}, {2, 0}}})},
-		{`no text`, shapes(Shape{Kind: Text})},
-		{`a coordinate is +Inf`, shapes(Shape{Kind: Text, Text: "t", X: math.Inf(1)})},
-		{`a corner is (NaN, 0)`, shapes(Shape{Kind: Path, Points: [][2]float64{{math.NaN(), 0}, {1, 1}}})},
-		{`trim -1 is negative`, shapes(Shape{Kind: Path, Trim: -1, Points: [][2]float64{{0, 0}, {1, 1}}})},
+		{`Diagram shares its panel`, Figure{Name: "f", Panels: []Panel{{Content: &Diagram{}, Lines: []Line{{Y: ref(1)}}}}}},
+		{`node 1: color -1 at (0, 0)`, diagram(Diagram{Nodes: []Node{{Color: -1}}})},
+		{`node 1: color 0 at (+Inf, 0)`, diagram(Diagram{Nodes: []Node{{X: math.Inf(1)}}})},
+		{`from [NaN 0] to [1 1]`, diagram(Diagram{Links: []Link{{From: [2]float64{math.NaN(), 0}, To: [2]float64{1, 1}}}})},
+		{`trimmed by -1`, diagram(Diagram{Links: []Link{{Trim: -1, To: [2]float64{1, 1}}}})},
 	} {
 		err := c.f.Validate()
 		if err == nil || !strings.Contains(err.Error(), c.want) {

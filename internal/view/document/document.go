@@ -189,11 +189,12 @@ func NewFigure(f figure.Figure, svg []byte) Figure {
 // Table is a table of rows. Columns with the same value in all rows are lifted out
 // as constants.
 type Table struct {
-	Title     string     `json:"-"`
+	Title     string     `json:"title"`
 	Columns   []Column   `json:"columns"`
 	Constants []string   `json:"constants"` // name=value
 	Rows      []TableRow `json:"rows"`
-	Note      string     `json:"note,omitempty"` // explains an empty column
+	Legend    []string   `json:"legend,omitempty"` // explains marks
+	Note      string     `json:"note,omitempty"`   // explains an empty column
 }
 
 // Column is the heading of a column.
@@ -203,15 +204,21 @@ type Column struct {
 	Numeric bool   `json:"numeric"`
 }
 
-// TableRow is one row with what to know about it.
+// TableRow is one point with its trials, or one row.
 type TableRow struct {
-	Cells  []Cell   `json:"cells"`
-	Status string   `json:"status"` // the class of the row's status, see StatusClass
-	Reason string   `json:"reason,omitempty"`
-	Point  string   `json:"point"` // identifies the row's point in all runs
-	Output string   `json:"-"`     // the end of a failed rank's output
-	Ranks  []string `json:"-"`     // how each rank of a failed row ended
-	Logs   string   `json:"-"`     // the folder with the whole output
+	Cells     []Cell `json:"cells"`
+	Status    string `json:"status"` // the class of the worst status, see StatusClass
+	Disturbed bool   `json:"disturbed,omitempty"`
+	Point     string `json:"point"` // identifies the point in all runs
+	Trouble   `json:"-"`
+}
+
+// Trouble describes a row that failed, or is in doubt.
+type Trouble struct {
+	Reason string   `json:"reason"`
+	Output string   `json:"output,omitempty"` // the end of a failed rank's output
+	Ranks  []string `json:"ranks,omitempty"`  // how each rank of a failed row ended
+	Logs   string   `json:"logs,omitempty"`   // the folder with the whole output
 }
 
 // Cell is the value of a row in one column.

@@ -42,9 +42,9 @@ func named(all []Column, names []string) ([]Column, error) {
 // hasHeading reports whether a table may show the column under that heading. The heading
 // depends on whether the lines of the table are single trials or several.
 func (c Column) hasHeading(name string) bool {
-	single := c.heading() == name
+	single := c.Heading() == name
 	c.aggregate = true
-	return single || c.heading() == name
+	return single || c.Heading() == name
 }
 
 // Sort returns the rows sorted by the named columns. The first name is the most significant. A minus

@@ -56,7 +56,7 @@ var roles = [...]struct {
 	name      string // name of the column if the role has one; other columns are named by their key
 	prefix    string // makes a csv name unique that another column has already
 	numeric   bool   // aligned to the right in tables
-	elsewhere bool   // see Elsewhere
+	elsewhere bool   // tables leave it out unless the user names it: a title or the reason shows it, or few need it
 	tableOnly bool   // csv has it only if the reader names it
 	value     func(c Column, r *journal.Row) string
 }{
@@ -114,19 +114,15 @@ var roles = [...]struct {
 	Detail: {value: func(c Column, r *journal.Row) string { return r.Details[c.Key] }},
 }
 
-// Elsewhere reports whether tables leave the column out unless the user names it, because the title, a
-// heading or the reason shows the same, or because few users need it.
-func (r Role) Elsewhere() bool { return roles[r].elsewhere }
-
 // Column is one column of a table or csv file.
 type Column struct {
-	Role Role
-	Name string // heading in csv: unique and the same in every run of the bench
-	Key  string // name of the axis, variable, option, metric or limit
-	Unit string // unit of a metric
-	Stat string // which quantile: min, p50 and so on
+	Role    Role
+	Name    string // heading in csv: unique and the same in every run of the bench
+	Key     string // name of the axis, variable, option, metric or limit
+	Unit    string // unit of a metric
+	Stat    string // which quantile: min, p50 and so on
+	Numeric bool   // aligned to the right in tables
 
-	numeric   bool // aligned to the right in tables
 	atDefault bool // axis with one value, its default
 	chosen    bool // named by the reader, so it is shown even if it is empty or constant
 	aggregate bool // lines are several trials: shows their number
@@ -258,7 +254,7 @@ func (n *columnNames) columns() []Column {
 		b.add(Column{Role: Together, Name: n.together, Key: n.together})
 	}
 	for _, name := range n.axes.List {
-		b.add(Column{Role: Axis, Name: name, Key: name, numeric: n.numeric[name], atDefault: !n.varied[name]})
+		b.add(Column{Role: Axis, Name: name, Key: name, Numeric: n.numeric[name], atDefault: !n.varied[name]})
 	}
 	// Environment variables, options and limits always have their prefix, so that a reader
 	// without the declaration knows what they are.
@@ -322,47 +318,36 @@ func (b *columnBuilder) add(c Column) {
 		c.Name = roles[c.Role].prefix + c.Name
 	}
 	b.taken[c.Name] = true
-	c.numeric = c.numeric || roles[c.Role].numeric
+	c.Numeric = c.Numeric || roles[c.Role].numeric
 	b.columns = append(b.columns, c)
 }
 
-// heading returns the heading in tables. The column of reasons also holds the warnings
-// there, so it is called remarks.
-func (c Column) heading() string {
+// Heading returns the heading in tables. The column of reasons also holds the warnings there, so it is called remarks.
+func (c Column) Heading() string {
+	name := c.Name
 	switch {
 	case c.Role == Metric && c.scale != "":
-		return texttab.Plain(c.time) + " (" + c.scale + ")"
+		name = c.time + " (" + c.scale + ")"
 	case c.label != "":
 		return c.label
 	case c.Role == Reason:
 		return "remarks"
-	}
-	return texttab.Plain(c.Title())
-}
-
-// Title returns the name of the column in tables.
-func (c Column) Title() string {
-	switch c.Role {
-	case Env, Axis:
-		return c.Key
-	case Metric:
-		return unit.WithUnit(c.Key, c.Unit)
-	case Quantile:
-		if c.Key == headline {
-			return c.Stat
-		}
-	case Trial:
-		if c.aggregate {
-			return "trials"
-		}
-	case Spread:
+	case c.Role == Env || c.Role == Axis:
+		name = c.Key
+	case c.Role == Metric:
+		name = unit.WithUnit(c.Key, c.Unit)
+	case c.Role == Quantile && c.Key == headline:
+		return c.Stat
+	case c.Role == Trial && c.aggregate:
+		return "trials"
+	case c.Role == Spread:
 		return "±95%"
-	case Between:
+	case c.Role == Between:
 		return "±trials"
-	case Modes:
+	case c.Role == Modes:
 		return "two modes"
 	}
-	return c.Name
+	return texttab.Plain(name)
 }
 
 // Value returns the cell of a single row, with numbers in full precision and sizes in bytes. It is "" if

@@ -76,13 +76,13 @@ func writeRecords(w io.Writer, in Input, opts Options) error {
 func (c Column) typed(r *journal.Row) any {
 	text := c.Value(r)
 	switch {
-	case text == "" && (c.numeric || c.Role == Axis || c.Role == Option):
+	case text == "" && (c.Numeric || c.Role == Axis || c.Role == Option):
 		return nil
 	case c.Role == Axis:
 		return r.Point.At(c.Key)
 	case c.Role == Option:
 		return r.Options.At(c.Key)
-	case c.numeric:
+	case c.Numeric:
 		return json.Number(text)
 	}
 	return text

@@ -74,20 +74,20 @@ func (c Column) launchesOf(r *journal.Row) launchStats {
 	return launchStatsOf(dataset.Set{r}, c.Key)
 }
 
-// Measures reports whether a row has a measured value of the column's metric. Only measured values can
+// measures reports whether a row has a measured value of the column's metric. Only measured values can
 // differ in a second launch.
-func (c Column) Measures(r *journal.Row) bool {
+func (c Column) measures(r *journal.Row) bool {
 	_, has := r.Metrics[c.Key]
 	return has && r.Status == journal.OK && r.Kind != journal.Simulated && r.Kind != journal.Modelled
 }
 
 // betweenText returns the spread between the launches of a line.
-func (c Column) betweenText(l line) string {
+func (c Column) betweenText(l Line) string {
 	s := launchStats{}
-	if len(l.rows) > 1 {
-		s = launchStatsOf(l.rows, c.Key)
+	if len(l.Rows) > 1 {
+		s = launchStatsOf(l.Rows, c.Key)
 	} else {
-		s = c.launchesOf(l.rows[0])
+		s = c.launchesOf(l.Rows[0])
 	}
 	if !s.known {
 		return ""
@@ -108,14 +108,14 @@ func (c Column) modesText(r *journal.Row) string {
 
 // lineModes is like modesText for a line. If the samples of only some trials have two modes, it shows the
 // modes of the first such trial and the number of such trials.
-func (c Column) lineModes(l line) string {
-	if len(l.rows) == 1 {
-		return c.modesText(l.rows[0])
+func (c Column) lineModes(l Line) string {
+	if len(l.Rows) == 1 {
+		return c.modesText(l.Rows[0])
 	}
-	if m := launchStatsOf(l.rows, c.Key).modes; m != nil {
+	if m := launchStatsOf(l.Rows, c.Key).modes; m != nil {
 		return c.twoModes(m) + " of the launches"
 	}
-	good := dataset.Set(l.rows).Counting()
+	good := dataset.Set(l.Rows).Counting()
 	split := lists.Filter(good, func(r *journal.Row) bool { return journal.Modes(r, c.Key) != nil })
 	if len(split) == 0 {
 		return ""

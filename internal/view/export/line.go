@@ -13,52 +13,49 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// line is one line of a table: the trials of one point, or one row.
-type line struct {
-	key  string // dataset.Key of the point
-	rows dataset.Set
+// Line is one line of a table: the trials of one point, or one row.
+type Line struct {
+	Cells []string // as text, by column
+	Rows  dataset.Set
+
+	key string // dataset.Key of the point
 }
 
 // lines groups the rows by point in order of appearance. With perTrial each row is a line.
-func lines(rows dataset.Set, perTrial bool) []line {
+func lines(rows dataset.Set, perTrial bool) []Line {
 	key := func(r *journal.Row) string { return dataset.Key(r) }
 	if perTrial {
-		return lists.Map(rows, func(r *journal.Row) line { return line{key(r), dataset.Set{r}} })
+		return lists.Map(rows, func(r *journal.Row) Line { return Line{Rows: dataset.Set{r}, key: key(r)} })
 	}
 	points := lists.GroupBy(rows, key)
-	return lists.Map(points, func(g lists.Group[string, *journal.Row]) line { return line{g.Key, g.Items} })
+	return lists.Map(points, func(g lists.Group[string, *journal.Row]) Line { return Line{Rows: g.Items, key: g.Key} })
 }
 
 // severity orders statuses: failures are more severe than results, and results than points that were not run.
 var severity = map[journal.Status]int{journal.Skipped: 0, journal.NotExecuted: 1, journal.OK: 2, journal.Timeout: 3,
 	journal.Failed: 4}
 
-// worst returns the row with the most severe status. A point is ok only if no trial failed.
-func (l line) worst() *journal.Row { return worstOf(l.rows) }
+// Status returns the most severe status. A point is ok only if no trial failed.
+func (l Line) Status() journal.Status { return worstOf(l.Rows).Status }
 
 func worstOf(rows dataset.Set) *journal.Row {
 	return slices.MaxFunc(rows, func(a, b *journal.Row) int { return severity[a.Status] - severity[b.Status] })
 }
 
 // status returns the worst status, with the number of such trials unless all trials have it.
-func (l line) status() string {
-	w := l.worst()
-	n := 0
-	for _, r := range l.rows {
-		if r.Status == w.Status {
-			n++
-		}
+func (l Line) status() string {
+	worst := l.Status()
+	n := l.Rows.Counts()[worst]
+	if n == len(l.Rows) {
+		return string(worst)
 	}
-	if n == len(l.rows) {
-		return string(w.Status)
-	}
-	return fmt.Sprintf("%s %d/%d", w.Status, n, len(l.rows))
+	return fmt.Sprintf("%s %d/%d", worst, n, len(l.Rows))
 }
 
 // quality returns how many of the ok trials were disturbed, or "" if none was.
-func (l line) quality() string {
+func (l Line) quality() string {
 	disturbed, good := 0, 0
-	for _, r := range l.rows {
+	for _, r := range l.Rows {
 		if r.Status == journal.OK {
 			good++
 			if r.Disturbed() {
@@ -76,12 +73,12 @@ func (l line) quality() string {
 }
 
 // median returns the median of a metric over the trials that journal.Counting selects.
-func (l line) median(metric string) (float64, bool) {
-	if len(l.rows) == 1 { // a shortcut for most lines of a large table
-		v, has := l.rows[0].Metrics[metric]
-		return v, has && l.rows[0].Status == journal.OK
+func (l Line) median(metric string) (float64, bool) {
+	if len(l.Rows) == 1 { // a shortcut for most lines of a large table
+		v, has := l.Rows[0].Metrics[metric]
+		return v, has && l.Rows[0].Status == journal.OK
 	}
-	good := dataset.Set(l.rows).Counting()
+	good := dataset.Set(l.Rows).Counting()
 	if !slices.ContainsFunc(good, func(r *journal.Row) bool { _, has := r.Metrics[metric]; return has }) {
 		return 0, false
 	}
@@ -90,9 +87,9 @@ func (l line) median(metric string) (float64, bool) {
 
 // spread returns half the width of a launch's 95 % interval in percent of its median. For several trials it
 // is the median over the trials that journal.Counting selects.
-func (l line) spread(metric string) string {
+func (l Line) spread(metric string) string {
 	var values []float64
-	for _, r := range dataset.Set(l.rows).Counting() {
+	for _, r := range dataset.Set(l.Rows).Counting() {
 		if v, ok := spreadOf(r, metric); ok {
 			values = append(values, v)
 		}
@@ -105,13 +102,13 @@ func (l line) spread(metric string) string {
 
 // remarks returns where and why the point failed, then the conditions of all trials as footnotes. Two modes
 // are left out if the table has a column for them.
-func (l line) remarks(modesShown bool, footnote func(journal.Condition) string) []string {
+func (l Line) remarks(modesShown bool, footnote func(journal.Condition) string) []string {
 	var parts []string
-	bad := lists.Filter(l.rows, func(r *journal.Row) bool { return r.Status != journal.OK })
+	bad := lists.Filter(l.Rows, func(r *journal.Row) bool { return r.Status != journal.OK })
 	if len(bad) > 0 {
 		parts = lists.NonEmpty(texttab.Plain(worstOf(bad).Why()))
 	}
-	for _, r := range l.rows {
+	for _, r := range l.Rows {
 		for _, c := range r.Conditions {
 			if !modesShown || c.Code != journal.CodeModes {
 				parts = append(parts, texttab.Plain(footnote(c)))
@@ -131,8 +128,8 @@ func visible(s string) string {
 
 // text returns the cell of a line in a table: numbers rounded, sizes shortened, control
 // characters escaped.
-func (c Column) text(l line) string {
-	r := l.rows[0]
+func (c Column) text(l Line) string {
+	r := l.Rows[0]
 	switch c.Role {
 	case Axis:
 		return coordText(r.Point, c.Key)
@@ -145,10 +142,10 @@ func (c Column) text(l line) string {
 		return ""
 	case Trial:
 		if c.aggregate {
-			return strconv.Itoa(len(l.rows))
+			return strconv.Itoa(len(l.Rows))
 		}
 	case Kind: // of numbers
-		if !slices.ContainsFunc(l.rows, func(r *journal.Row) bool { return r.Status == journal.OK }) {
+		if !slices.ContainsFunc(l.Rows, func(r *journal.Row) bool { return r.Status == journal.OK }) {
 			return ""
 		}
 	case Status:
@@ -157,7 +154,7 @@ func (c Column) text(l line) string {
 		return l.quality()
 	case Samples:
 		n := 0
-		for _, r := range l.rows {
+		for _, r := range l.Rows {
 			n += r.Samples
 		}
 		if n == 0 {
@@ -177,7 +174,7 @@ func (c Column) text(l line) string {
 		return c.number(l, v)
 	case Quantile:
 		var values []float64
-		for _, r := range dataset.Set(l.rows).Counting() {
+		for _, r := range dataset.Set(l.Rows).Counting() {
 			if v, ok := quantile(r, c.Key, c.Stat); ok {
 				values = append(values, v)
 			}

@@ -14,36 +14,36 @@ func init() {
 // writeMarkdown writes the content of the table format as GitHub-flavored Markdown, for a report. It ignores
 // Options.Width, because browsers wrap lines.
 func writeMarkdown(w io.Writer, in Input, opts Options) error {
-	secs, all, err := sections(in, opts)
+	tables, err := Tables(in, opts)
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
 	m := texttab.ForMarkdown(&b)
-	for _, s := range secs {
-		m.Printf("**%s**", s.title)
-		for _, c := range quoted(s.constants) {
+	for _, t := range tables {
+		m.Printf("**%s**", t.Title)
+		for _, c := range quoted(t.Constants) {
 			m.Printf(" %s", c)
 		}
 		m.Printf("\n\n")
-		if len(s.columns) > 0 {
-			m.Table(s.layout())
+		if len(t.Columns) > 0 {
+			m.Table(t.layout())
 			m.Printf("\n")
 		}
-		for _, text := range s.legend {
+		for _, text := range t.Legend {
 			m.Printf("- %s\n", texttab.Paragraph(text))
 		}
-		if len(s.legend) > 0 {
+		if len(t.Legend) > 0 {
 			m.Printf("\n")
 		}
-		if s.gap != "" {
-			m.Printf("%s\n\n", texttab.Paragraph(s.gap))
+		if t.gap != "" {
+			m.Printf("%s\n\n", texttab.Paragraph(t.gap))
 		}
 	}
-	if note := launchesNote(secs); note != "" {
+	if note := noteOf(tables); note != "" {
 		m.Printf("%s\n\n", texttab.Paragraph(note))
 	}
-	m.Printf("%s\n", texttab.Paragraph(summary(all)))
+	m.Printf("%s\n", texttab.Paragraph(summary(tables)))
 	_, err = w.Write(b.Bytes())
 	return err
 }

@@ -44,7 +44,7 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 	fmt.Fprintf(&b, "# kernbench, format nccl-tests: time is the median over iterations of the slowest rank\n")
 	var sum float64
 	var measured int
-	var places line // all of them
+	var places Line // all of them
 	for _, t := range tables {
 		t.writePreamble(&b, in.Header)
 		t.write(&b)
@@ -54,7 +54,7 @@ func writeNCCLTests(w io.Writer, in Input, _ Options) error {
 					sum += v
 					measured++
 				}
-				places.rows = append(places.rows, place.rows...)
+				places.Rows = append(places.Rows, place.Rows...)
 			}
 		}
 	}
@@ -106,7 +106,7 @@ type ncclTable struct {
 // ncclLine holds the rows of one size, out of place and in place.
 type ncclLine struct {
 	row    *journal.Row // any row of the line
-	places [2]line
+	places [2]Line
 }
 
 // ncclTables groups the rows into tables, in order of appearance, and counts the rows without
@@ -123,7 +123,7 @@ func ncclTables(rows dataset.Set) (tables []*ncclTable, others int) {
 				if r.Point.At(ncclInPlace).Bool() {
 					place = &l.places[1]
 				}
-				place.rows = append(place.rows, r)
+				place.Rows = append(place.Rows, r)
 			}
 			t.lines = append(t.lines, l)
 		}
@@ -186,7 +186,7 @@ func (t *ncclTable) settings() (sizes []int64, iters string, checked int) {
 	for _, l := range t.lines {
 		sizes = append(sizes, l.row.Point.At(ncclSize).Int())
 		for _, place := range l.places {
-			for _, r := range place.rows {
+			for _, r := range place.Rows {
 				if r.Samples > 0 {
 					samples = append(samples, r.Samples)
 				}
@@ -250,11 +250,11 @@ func (t *ncclTable) write(b *bytes.Buffer) {
 	}
 	for _, l := range t.lines {
 		for i, place := range l.places {
-			if len(place.rows) == 0 {
+			if len(place.Rows) == 0 {
 				continue
 			}
 			where := fmt.Sprintf("%s %s", l.row.Point.At(ncclSize), [...]string{"out-of-place", "in-place"}[i])
-			if place.worst().Status != journal.OK {
+			if place.Status() != journal.OK {
 				remarks := place.remarks(false, journal.Condition.Sentence)
 				fmt.Fprintf(b, "# %s: %s: %s\n", where, place.status(), strings.Join(remarks, "; "))
 			}
@@ -311,7 +311,7 @@ func opOf(r *journal.Row) string {
 }
 
 // ncclCell returns a number of one place, or N/A.
-func ncclCell(l line, metric string, write func(float64) string) string {
+func ncclCell(l Line, metric string, write func(float64) string) string {
 	if v, ok := l.median(metric); ok {
 		return write(v)
 	}
@@ -333,9 +333,9 @@ func twoDigits(v float64) string { return fmt.Sprintf("%.2f", v) }
 
 // wrong returns the number of wrong elements over all trials, including failed ones: rows with wrong
 // elements are never ok. It is N/A if nothing was checked.
-func (l line) wrong() string {
+func (l Line) wrong() string {
 	wrong, checked := 0, false
-	for _, r := range l.rows {
+	for _, r := range l.Rows {
 		n, has := r.Metrics["wrong"]
 		wrong, checked = wrong+int(n), checked || has
 	}

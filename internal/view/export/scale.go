@@ -30,7 +30,7 @@ func (c Column) times() (name string, micros float64, ok bool) {
 
 // scaled returns the column with a unit in which the middle value of the lines has one to three digits before
 // the point.
-func (c Column) scaled(ls []line) Column {
+func (c Column) scaled(ls []Line) Column {
 	name, micros, ok := c.times()
 	if !ok {
 		return c
@@ -59,10 +59,10 @@ const exactDigits = 12
 
 // number returns a metric of a line with as many digits as it deserves: all digits of a simulated time, and
 // of a measured value one digit more than its interval leaves certain. Whole numbers are counts.
-func (c Column) number(l line, v float64) string {
+func (c Column) number(l Line, v float64) string {
 	v = c.convert(v)
 	_, _, isTime := c.times()
-	if isTime && l.rows[0].Kind == journal.Simulated {
+	if isTime && l.Rows[0].Kind == journal.Simulated {
 		return unit.FormatSig(v, exactDigits)
 	}
 	if v == math.Trunc(v) && !isTime {
@@ -72,15 +72,15 @@ func (c Column) number(l line, v float64) string {
 }
 
 // digits returns how many digits the time of a line deserves, and the rates derived from it.
-func (l line) digits() int {
+func (l Line) digits() int {
 	const least, usual, most = 2, 4, 5
 	width := 0.0
-	for _, r := range dataset.Set(l.rows).Counting() {
+	for _, r := range dataset.Set(l.Rows).Counting() {
 		if v, ok := spreadOf(r, headline); ok {
 			width = max(width, v)
 		}
 	}
-	if s := launchStatsOf(l.rows, headline); s.known {
+	if s := launchStatsOf(l.Rows, headline); s.known {
 		width = max(width, s.spread)
 	}
 	if width == 0 {

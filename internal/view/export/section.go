@@ -12,28 +12,29 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// section is one table: the lines of one bench or part. Constant columns are shown above it.
-type section struct {
-	title     string   // bench or bench/part
-	constants []string // NAME=VALUE of the constant columns
-	columns   []Column
-	lines     []line // without the lines of the gap
-	cells     [][]string
-	gap       string   // text in place of the lines left out, "" if none were
-	gapAt     int      // index of the line after the gap
-	legend    []string // explains the marks in the lines
-	single    bool     // some line has one launch only, so that its spread between launches is unknown
-	repeated  bool     // the table shows the spread between launches of some line
-	hidden    int      // columns with values that the bench does not declare as headlines
-	chosen    bool     // the reader chose the columns
+// Table is the table of one bench or part, which all views show. Constant columns are shown above it.
+type Table struct {
+	Title     string   // bench or bench/part
+	Constants []string // NAME=VALUE of the constant columns
+	Columns   []Column
+	Lines     []Line   // without the lines of the gap
+	Legend    []string // explains the marks in the lines
+	Hidden    int      // columns with values that the bench does not declare as headlines
+	Note      string   // explains empty cells
+
+	all      []Line // also the lines of the gap
+	gap      string // text in place of the lines left out, "" if none were
+	gapAt    int    // index of the line after the gap
+	single   bool   // some line has one launch only, so that its spread between launches is unknown
+	repeated bool   // the table shows the spread between launches of some line
+	chosen   bool   // the reader chose the columns
 }
 
-// sections splits the rows into tables in order of appearance. It also returns the lines of
-// all tables, for the summary.
-func sections(in Input, opts Options) ([]section, []line, error) {
+// Tables splits the rows into tables in order of appearance.
+func Tables(in Input, opts Options) ([]Table, error) {
 	columns, err := choose(Columns(in.Header, in.Rows), opts.Columns)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	switch {
 	case len(opts.Columns) > 0: // the reader chooses
@@ -42,39 +43,42 @@ func sections(in Input, opts Options) ([]section, []line, error) {
 	default:
 		columns = hideByDefault(columns)
 	}
-	var out []section
-	var all []line
-	for _, g := range dataset.GroupBy(in.Rows, dataset.BenchPart) {
-		ls := lines(g.Rows, opts.PerTrial)
-		all = append(all, ls...)
-		s := newSection(g.Key, columns, ls, opts.MaxRows)
-		s.chosen = len(opts.Columns) > 0
-		out = append(out, s)
+	out := lists.Map(dataset.GroupBy(in.Rows, dataset.BenchPart), func(g dataset.Group[string]) Table {
+		t := newTable(g.Key, columns, lines(g.Rows, opts.PerTrial), opts.MaxRows)
+		t.chosen = len(opts.Columns) > 0
+		return t
+	})
+	note := SingleNote
+	if slices.ContainsFunc(out, func(t Table) bool { return t.repeated }) {
+		note = LaunchesNote
 	}
-	return out, all, nil
+	for i := range out {
+		if out[i].single {
+			out[i].Note = note
+		}
+	}
+	return out, nil
 }
 
-// newSection lays out the table of one bench or part: it chooses the columns, moves constant ones
+// newTable lays out the table of one bench or part: it chooses the columns, moves constant ones
 // above the table, and cuts the middle out of a table of more than maxRows lines.
-func newSection(title string, columns []Column, ls []line, maxRows int) section {
-	s := section{title: texttab.Plain(title)}
-	aggregate := slices.ContainsFunc(ls, func(l line) bool { return len(l.rows) > 1 })
-	shown, from, to := ls, 0, 0
+func newTable(title string, columns []Column, ls []Line, maxRows int) Table {
+	t := Table{Title: texttab.Plain(title), all: ls, Lines: slices.Clone(ls)}
+	aggregate := slices.ContainsFunc(ls, func(l Line) bool { return len(l.Rows) > 1 })
+	from, to := 0, 0
 	if maxRows > 0 && len(ls) > maxRows {
 		from, to = (maxRows+1)/2, len(ls)-maxRows/2
-		s.gap, s.gapAt = gapText(ls[from:to]), from
-		shown = slices.Concat(ls[:from], ls[to:])
+		t.gap, t.gapAt = gapText(ls[from:to]), from
+		t.Lines = slices.Delete(t.Lines, from, to)
 	}
-	s.lines = shown
 	modesShown := slices.ContainsFunc(columns, func(c Column) bool { return c.Role == Modes })
-	var shownCells [][]string // by column
 	for _, c := range columns {
-		if !c.chosen && c.Role.Elsewhere() {
+		if !c.chosen && roles[c.Role].elsewhere {
 			continue
 		}
 		if c.hidden {
 			if column, _ := cells(c, ls); slices.ContainsFunc(column, func(text string) bool { return text != "" }) {
-				s.hidden++
+				t.Hidden++
 			}
 			continue
 		}
@@ -83,44 +87,35 @@ func newSection(title string, columns []Column, ls []line, maxRows int) section 
 		var column []string
 		var constant bool
 		if c.Role == Reason {
-			column, s.legend = marks(ls, modesShown)
-			s.legend = explained(s.legend, column[:from], column[to:])
+			column, t.Legend = marks(ls, modesShown)
+			t.Legend = explained(t.Legend, column[:from], column[to:])
 		} else {
 			column, constant = cells(c, ls)
 		}
 		if c.Role == Between {
-			s.single = s.single || c.hasGap(column, ls)
-			s.repeated = s.repeated || c.shown(column, constant)
+			t.single = t.single || c.hasGap(column, ls)
+			t.repeated = t.repeated || c.shown(column, constant)
 		}
 		if !c.shown(column, constant) {
 			value, _ := lists.First(column, func(text string) bool { return text != "" })
 			if c.lifted(value, constant) {
-				s.constants = append(s.constants, c.heading()+"="+value)
+				t.Constants = append(t.Constants, c.Heading()+"="+value)
 			}
 			continue
 		}
-		s.columns = append(s.columns, c)
-		if s.gap != "" {
-			column = slices.Concat(column[:from], column[to:])
+		t.Columns = append(t.Columns, c)
+		for i, text := range slices.Delete(column, from, to) {
+			t.Lines[i].Cells = append(t.Lines[i].Cells, text)
 		}
-		shownCells = append(shownCells, column)
 	}
-	all := make([]string, 0, len(shown)*len(shownCells))
-	s.cells = make([][]string, len(shown))
-	for i := range s.cells {
-		for _, column := range shownCells {
-			all = append(all, column[i])
-		}
-		s.cells[i] = all[len(all)-len(shownCells) : len(all) : len(all)]
-	}
-	return s
+	return t
 }
 
 // marks returns a cell with the marks of each line's remarks, and the legend of the marks.
-func marks(ls []line, modesShown bool) (column, legend []string) {
+func marks(ls []Line, modesShown bool) (column, legend []string) {
 	var l texttab.Legend
-	footnote := journal.Footnotes(slices.Concat(lists.Map(ls, func(x line) []*journal.Row { return x.rows })...))
-	column = lists.Map(ls, func(x line) string { return l.Mark(x.remarks(modesShown, footnote)...) })
+	footnote := journal.Footnotes(slices.Concat(lists.Map(ls, func(x Line) []*journal.Row { return x.Rows })...))
+	column = lists.Map(ls, func(x Line) string { return l.Mark(x.remarks(modesShown, footnote)...) })
 	return column, l.Lines("line", "lines")
 }
 
@@ -147,7 +142,7 @@ func explained(legend []string, columns ...[]string) []string {
 }
 
 // cells returns the texts of one column, and whether they are all the same. Rows without numbers have no kind.
-func cells(c Column, ls []line) (column []string, constant bool) {
+func cells(c Column, ls []Line) (column []string, constant bool) {
 	column = lists.Map(ls, c.text)
 	first, _ := lists.First(column, func(text string) bool { return text != "" || c.Role != Kind })
 	return column, !slices.ContainsFunc(column, func(text string) bool {
@@ -156,24 +151,13 @@ func cells(c Column, ls []line) (column []string, constant bool) {
 }
 
 // hasGap reports whether the cell of a measured line is empty.
-func (c Column) hasGap(column []string, ls []line) bool {
+func (c Column) hasGap(column []string, ls []Line) bool {
 	for i, text := range column {
-		if text == "" && slices.ContainsFunc(ls[i].rows, c.Measures) {
+		if text == "" && slices.ContainsFunc(ls[i].Rows, c.measures) {
 			return true
 		}
 	}
 	return false
-}
-
-// launchesNote returns the note about single launches if some table needs it, else "".
-func launchesNote(secs []section) string {
-	switch {
-	case !slices.ContainsFunc(secs, func(s section) bool { return s.single }):
-		return ""
-	case slices.ContainsFunc(secs, func(s section) bool { return s.repeated }):
-		return LaunchesNote
-	}
-	return SingleNote
 }
 
 // shown reports whether a column is part of the table.
@@ -210,27 +194,29 @@ func (c Column) lifted(value string, constant bool) bool {
 }
 
 // gapText describes the lines left out of a long table, and how many of them are not ok.
-func gapText(ls []line) string {
+func gapText(ls []Line) string {
 	notOK := ""
-	if bad := len(lists.Filter(ls, func(l line) bool { return l.worst().Status != journal.OK })); bad > 0 {
+	if bad := len(lists.Filter(ls, func(l Line) bool { return l.Status() != journal.OK })); bad > 0 {
 		notOK = fmt.Sprintf(", %d of them not ok", bad)
 	}
 	return fmt.Sprintf("%s %s left out%s; --format csv shows all", texttab.Ellipsis, unit.Plural(len(ls), "line"), notOK)
 }
 
-// summary counts the points by status, with the first reason:
+// summary counts the points of all tables by status, with the first reason:
 // "36 points: 34 ok, 1 failed (rank 3 crashed), 1 skipped (needs respawn)".
-func summary(ls []line) string {
+func summary(tables []Table) string {
 	counts := map[journal.Status]int{}
 	reasons := map[journal.Status][]string{}
-	points := make(map[string]journal.Status, len(ls))
-	for _, l := range ls {
-		w := l.worst()
-		if severity[w.Status] >= severity[points[l.key]] {
-			points[l.key] = w.Status
-		}
-		if w.Status != journal.OK && w.Reason != "" {
-			reasons[w.Status] = append(reasons[w.Status], texttab.Plain(string(w.Reason)))
+	points := map[string]journal.Status{}
+	for _, t := range tables {
+		for _, l := range t.all {
+			w := worstOf(l.Rows)
+			if severity[w.Status] >= severity[points[l.key]] {
+				points[l.key] = w.Status
+			}
+			if w.Status != journal.OK && w.Reason != "" {
+				reasons[w.Status] = append(reasons[w.Status], texttab.Plain(string(w.Reason)))
+			}
 		}
 	}
 	if len(points) == 0 {

@@ -156,20 +156,30 @@ func (s Seen) loadFigure() figure.Figure {
 			"of its path. Links that carried nothing are not drawn.%s",
 			s.Label, unit.FormatMicros(micros(r.Kernel)), r.Fabric, s.leftOut())}
 	f.Panels = append(f.Panels, figure.Panel{Title: "Share of the time for which each link was sending", Content: plan})
-	strips := &Strips{Step: micros(r.Bucket)}
+	load := &figure.Timeline{Kinds: []string{"sending"}, End: micros(max(r.Bucket*int64(r.Buckets), r.Kernel))}
 	for i := range min(overTime, len(r.Links)) {
-		strips.Lanes = append(strips.Lanes, s.strip(&r.Links[i]))
+		load.Rows = append(load.Rows, s.loadOverTime(&r.Links[i]))
 	}
-	f.Panels = append(f.Panels, figure.Panel{Content: strips,
+	f.Panels = append(f.Panels, figure.Panel{Content: load, X: timeAxis,
 		Title: "The busiest links over time: share for which each was sending, 0 to 100 %"})
 	return f
 }
 
-// strip returns the load of a link over time.
-func (s Seen) strip(l *profile.Link) Strip {
-	out := Strip{Name: l.Name, Note: fmt.Sprintf("%.1f %%", s.Record.Share(l)), Load: make([]float64, s.Record.Buckets)}
-	for k := range min(len(l.Load), len(out.Load)) {
-		out.Load[k] = 100 * float64(l.Load[k]) / 255
+var timeAxis = figure.Axis{Label: "time since the start", Unit: figure.Micros}
+
+// loadOverTime returns the load of a link, with one span for each time in which it stays the same.
+func (s Seen) loadOverTime(l *profile.Link) figure.TimelineRow {
+	out := figure.TimelineRow{Name: l.Name, Note: fmt.Sprintf("%.1f %%", s.Record.Share(l))}
+	load := l.Load[:min(len(l.Load), s.Record.Buckets)]
+	for k := 0; k < len(load); {
+		from := k
+		for k < len(load) && load[k] == load[from] {
+			k++
+		}
+		if load[from] > 0 {
+			out.Spans = append(out.Spans, figure.TimelineSpan{Top: float64(load[from]) / 255,
+				From: micros(int64(from) * s.Record.Bucket), To: micros(int64(k) * s.Record.Bucket)})
+		}
 	}
 	return out
 }
@@ -207,24 +217,24 @@ func visits(path []profile.Step) (out []profile.Step) {
 // pathFigure shows the critical path by PE, with the share of each cause.
 func (s Seen) pathFigure() figure.Figure {
 	r := s.Record
-	chain := &Chain{}
+	chain := &figure.Timeline{End: micros(r.Kernel), Joined: true}
 	for _, cause := range profile.Causes() {
 		var time int64
 		for _, step := range r.Path {
 			time += step.Causes[cause]
 		}
-		chain.Causes = append(chain.Causes, fmt.Sprintf("%s %s", cause, s.share(time)))
+		chain.Kinds = append(chain.Kinds, fmt.Sprintf("%s %s", cause, s.share(time)))
 	}
 	at := 0
 	for _, v := range profile.Condense(visits(r.Path), maxLanes) {
-		lane := Lane{Name: v.PE, Note: fmt.Sprintf("%s (%s)", unit.FormatMicros(micros(v.To-v.From)), s.share(v.To-v.From))}
+		row := figure.TimelineRow{Name: v.PE, Note: fmt.Sprintf("%s (%s)", unit.FormatMicros(micros(v.To-v.From)), s.share(v.To-v.From))}
 		if v.Merged > 0 {
-			lane.Name = fmt.Sprintf("%d shorter visits", v.Merged)
+			row.Name = fmt.Sprintf("%d shorter visits", v.Merged)
 		}
 		for ; at < len(r.Path) && r.Path[at].To <= v.To; at++ {
-			lane.Bars = append(lane.Bars, bars(r.Path[at])...)
+			row.Spans = append(row.Spans, spans(r.Path[at])...)
 		}
-		chain.Lanes = append(chain.Lanes, lane)
+		chain.Rows = append(chain.Rows, row)
 	}
 	return figure.Figure{Name: name("critical_path", s.Row), Columns: 1,
 		Title: fmt.Sprintf("The critical path of %s", unit.FormatMicros(micros(r.Kernel))),
@@ -233,15 +243,15 @@ func (s Seen) pathFigure() figure.Figure {
 			"one line for each PE on the path. A line shows the PE's own work and the message that it waits for. Every "+
 			"picosecond has exactly one cause.",
 			s.Label),
-		Panels: []figure.Panel{{Content: chain}}}
+		Panels: []figure.Panel{{Content: chain, X: timeAxis}}}
 }
 
-// bars returns one bar per cause of a step, in the order of profile.Causes.
-func bars(s profile.Step) (out []Bar) {
+// spans returns one span per cause of a step, in the order of profile.Causes.
+func spans(s profile.Step) (out []figure.TimelineSpan) {
 	from := s.From
 	for i, cause := range profile.Causes() {
 		if time := s.Causes[cause]; time > 0 {
-			out = append(out, Bar{micros(from), micros(from + time), i})
+			out = append(out, figure.TimelineSpan{Kind: i, From: micros(from), To: micros(from + time), Top: 1})
 			from += time
 		}
 	}

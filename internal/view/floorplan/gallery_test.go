@@ -20,7 +20,7 @@ var galleryFolder = flag.String("gallery", "", "write the pictures to this folde
 func TestGallery(t *testing.T) {
 	r := must.Get(profile.Decode(must.Get(os.ReadFile("testdata/kernel.json.gz"))(t)))(t)
 	figs := Figures([]Seen{{&journal.Row{}, "all-reduce of 1 KiB", r}})
-	for _, want := range []figure.Content{&Plan{}, &Strips{}, &Chain{}} {
+	for _, want := range []figure.Content{&Plan{}, &figure.Timeline{}} {
 		has := func(p figure.Panel) bool { return reflect.TypeOf(p.Content) == reflect.TypeOf(want) }
 		if !slices.ContainsFunc(figs, func(f figure.Figure) bool { return slices.ContainsFunc(f.Panels, has) }) {
 			t.Errorf("no figure has a panel of the type %T", want)

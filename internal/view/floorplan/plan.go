@@ -9,25 +9,17 @@ import (
 	"github.com/kernbench/kernbench/internal/result/figure"
 )
 
-func init() {
-	figure.Contents.Register(figure.ContentKind{
-		Name: "floorplan",
-		Help: "the floor plan of the simulated accelerator, its links coloured by load",
-		New:  func() figure.Content { return &Plan{} },
-	})
-}
-
 // Plan is a floor plan whose links are colored by their load.
 type Plan struct {
 	profile.Plan
-	Links []Wire  `json:"links"`
-	Most  float64 `json:"most"` // the load of the darkest color, in percent
+	Links []Wire
+	Most  float64 // the load of the darkest color, in percent
 }
 
 // Wire is a directed link. The wires of both directions are drawn side by side.
 type Wire struct {
-	Line [4]float64 `json:"line"` // x and y of the start, x and y of the end, in mm
-	Load float64    `json:"load"` // in percent
+	Line [4]float64 // x and y of the start, x and y of the end, in mm
+	Load float64    // in percent
 }
 
 const (

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
@@ -25,9 +23,8 @@ const (
 	maxRankEnds = 16
 )
 
-// tables returns the tables of rows for a page, and a sentence about rows that are left out.
+// tables returns the tables of rows for a page, one line per row, and a sentence about rows that are left out.
 func tables(h *journal.Header, rows dataset.Set) (out []document.Table, omitted string) {
-	columns := slices.DeleteFunc(export.Columns(h, rows), func(c export.Column) bool { return c.Role.Elsewhere() })
 	if len(rows) > maxRows {
 		omitted = fmt.Sprintf("%d of %d rows are shown", maxRows, len(rows))
 		if bad := len(rows) - maxRows - len(rows[maxRows:].Good()); bad > 0 {
@@ -36,96 +33,78 @@ func tables(h *journal.Header, rows dataset.Set) (out []document.Table, omitted 
 		omitted += ". All are in rows.csv."
 		rows = rows[:maxRows]
 	}
+	// Only a chosen column can be unknown.
+	made, _ := export.Tables(export.Input{Header: h, Rows: rows}, export.Options{PerTrial: true})
 	noted := false // the note is shown once
-	return lists.Map(dataset.GroupBy(rows, dataset.BenchPart), func(g dataset.Group[string]) document.Table {
-		t := rowTable(columns, g.Rows, g.Rows)
-		t.Title = g.Key
-		if noted {
-			t.Note = ""
+	return lists.Map(made, func(t export.Table) document.Table {
+		if i := slices.IndexFunc(t.Columns, func(c export.Column) bool { return c.Role == export.Reason }); i >= 0 {
+			t = t.Without(i) // the reason is shown below the row
 		}
-		noted = noted || t.Note != ""
-		return t
+		out := NewTable(t, t.Lines)
+		for i, l := range t.Lines {
+			out.Rows[i].Trouble = trouble(l.Rows[0])
+		}
+		if noted {
+			out.Note = ""
+		}
+		noted = noted || out.Note != ""
+		out.Legend = nil
+		return out
 	}), omitted
 }
 
-// rowTable returns a table of the shown rows. Columns that have the same value in all rows become constants
-// above the table, except for the status and the metrics.
-func rowTable(columns []export.Column, all, shown dataset.Set) document.Table {
+// NewTable returns some lines of a table for a page.
+func NewTable(t export.Table, lines []export.Line) document.Table {
 	// The lists are never nil: the web page reads them as JSON arrays.
-	t := document.Table{Columns: []document.Column{}, Constants: []string{}, Rows: make([]document.TableRow, len(shown))}
-	for i, r := range shown {
-		t.Rows[i] = newTableRow(r)
+	out := document.Table{Title: t.Title, Constants: append([]string{}, t.Constants...), Legend: t.Legend, Note: t.Note}
+	out.Columns = lists.Map(t.Columns, func(c export.Column) document.Column {
+		return document.Column{Name: c.Name, Title: c.Heading(), Numeric: c.Numeric}
+	})
+	out.Rows = lists.Map(lines, func(l export.Line) document.TableRow {
+		row := document.TableRow{Status: document.StatusClass(l.Status()), Point: dataset.Key(l.Rows[0]),
+			Disturbed: !slices.ContainsFunc(l.Rows, func(r *journal.Row) bool { return !r.Disturbed() })}
+		for i, text := range l.Cells {
+			cell := document.Cell{Text: text, Exact: t.Exact(l, i)}
+			switch t.Columns[i].Role {
+			case export.Status:
+				cell.Class = row.Status
+			case export.Quality:
+				if text != "" {
+					cell.Class = document.StatusClass(journal.Skipped)
+				}
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		return row
+	})
+	return out
+}
+
+// trouble describes what is known about a row: why it failed, followed by the conditions of its measurement.
+func trouble(r *journal.Row) (t document.Trouble) {
+	if r.Status == journal.OK {
+		t.Reason = strings.Join(r.Conditions.Sentences(), "; ")
+		return t
 	}
-	for _, c := range columns {
-		if c.Role == export.Reason || len(all) == 0 { // the reason is shown below the row
-			continue
-		}
-		value := c.Value
-		if c.Role == export.Quality { // the table shows only disturbances
-			value = func(r *journal.Row) string { return cellOf(c, r).Text }
-		}
-		first, exact := cellOf(c, all[0]), value(all[0])
-		if c.Role == export.Between {
-			single := slices.ContainsFunc(shown, func(r *journal.Row) bool { return c.Measures(r) && value(r) == "" })
-			repeated := slices.ContainsFunc(all, func(r *journal.Row) bool { return value(r) != "" })
-			switch {
-			case single && repeated:
-				t.Note = export.LaunchesNote
-			case single:
-				t.Note = export.SingleNote
-			}
-			if !repeated {
-				continue
-			}
-		} else if !slices.ContainsFunc(all, func(r *journal.Row) bool { return value(r) != exact }) {
-			always := c.Role == export.Status || c.Role == export.Metric || c.Role == export.Quality || len(all) == 1
-			if first.Text != "" && !always && c.Role != export.Spread && c.Role != export.Trial {
-				t.Constants = append(t.Constants, c.Title()+"="+first.Text)
-			}
-			if first.Text == "" || !always {
-				continue
-			}
-		}
-		numeric := true
-		for i, r := range shown {
-			if text := c.Value(r); text != "" {
-				_, err := strconv.ParseFloat(text, 64)
-				numeric = numeric && err == nil
-			}
-			t.Rows[i].Cells = append(t.Rows[i].Cells, cellOf(c, r))
-		}
-		t.Columns = append(t.Columns, document.Column{Name: c.Name, Title: c.Title(), Numeric: numeric})
+	t.Reason = strings.Join(append(lists.NonEmpty(r.Why()), r.Conditions.Sentences()...), "; ")
+	t.Output, t.Ranks = Tail(r.Output), rankEnds(r.Ranks)
+	if r.Launch != "" {
+		t.Logs = "logs/" + r.Launch
 	}
 	return t
 }
 
-// newTableRow returns everything about a row except its cells.
-func newTableRow(r *journal.Row) document.TableRow {
-	line := document.TableRow{Status: document.StatusClass(r.Status), Reason: reason(r), Point: dataset.Key(r)}
-	if r.Status != journal.OK {
-		line.Output, line.Ranks = Tail(r.Output), rankEnds(r.Ranks)
-		if r.Launch != "" {
-			line.Logs = "logs/" + r.Launch
-		}
-	}
-	return line
-}
-
 // Failure is a row without a result, with the end of its output.
 type Failure struct {
-	Point  string   `json:"point"`
-	Trial  int      `json:"trial"`
-	Status string   `json:"status"`
-	Reason string   `json:"reason"`
-	Output string   `json:"output,omitempty"`
-	Ranks  []string `json:"ranks,omitempty"`
-	Logs   string   `json:"logs,omitempty"`
+	Point  string `json:"point"`
+	Trial  int    `json:"trial"`
+	Status string `json:"status"`
+	document.Trouble
 }
 
 // NewFailure describes a failed row.
 func NewFailure(r *journal.Row) Failure {
-	t := newTableRow(r)
-	return Failure{dataset.Label(r), r.Trial, string(r.Status), t.Reason, t.Output, t.Ranks, t.Logs}
+	return Failure{dataset.Label(r), r.Trial, string(r.Status), trouble(r)}
 }
 
 // rankEnds describes how the first ranks of a failed row ended.
@@ -137,56 +116,6 @@ func rankEnds(ends []journal.RankEnd) (texts []string) {
 		texts = append(texts, e.String())
 	}
 	return texts
-}
-
-// cellOf returns the cell of a row in a column. It rounds measured values and shortens sizes. If the text
-// differs from the exact value, the cell has both.
-func cellOf(c export.Column, r *journal.Row) document.Cell {
-	exact := c.Value(r)
-	out := document.Cell{Text: exact}
-	switch c.Role {
-	case export.Samples:
-		if r.Samples == 0 {
-			return document.Cell{}
-		}
-	case export.Status:
-		out.Class = document.StatusClass(r.Status)
-	case export.Quality:
-		if !r.Disturbed() {
-			return document.Cell{}
-		}
-		return document.Cell{Text: string(journal.QualityDisturbed), Class: "skipped"}
-	case export.Axis:
-		if v, ok := r.Point.Get(c.Key); ok {
-			out.Text = v.Pretty()
-		}
-	case export.Option:
-		if v, ok := r.Options.Get(c.Key); ok {
-			out.Text = v.Pretty()
-		}
-	case export.Metric, export.Limit, export.Spread, export.Between:
-		v, err := strconv.ParseFloat(exact, 64)
-		if err != nil {
-			break
-		}
-		out.Text = unit.FormatMetric(v)
-		if c.Role == export.Spread || c.Role == export.Between {
-			out.Text = strconv.FormatFloat(v, 'f', 1, 64) + "%"
-		}
-	}
-	if out.Text != exact {
-		out.Exact = exact
-	}
-	return out
-}
-
-// reason returns why a row failed, followed by what is known about its measurement.
-func reason(r *journal.Row) string {
-	why := ""
-	if r.Status != journal.OK {
-		why = r.Why()
-	}
-	return strings.Join(append(lists.NonEmpty(why), r.Conditions.Sentences()...), "; ")
 }
 
 // ansiRE matches the color codes that programs print for terminals.

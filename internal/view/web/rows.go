@@ -3,14 +3,13 @@ package web
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
+	"github.com/kernbench/kernbench/internal/view/report"
 )
 
 // pageRows is the number of rows that are sent at once.
@@ -18,30 +17,12 @@ const pageRows = 200
 
 // rowPage is a part of the tables of a run.
 type rowPage struct {
-	Tables []rowTable `json:"tables"`
-	Total  int        `json:"total"` // lines of all tables
-	From   int        `json:"from"`
-	Points int        `json:"points"`           // lines if each is a point
-	Trials bool       `json:"trials,omitempty"` // some point has several trials
-	Hidden int        `json:"hidden"`           // columns that the bench does not declare as headlines
-}
-
-// rowTable is the table of one bench or part, as the terminal shows it.
-type rowTable struct {
-	Title     string            `json:"title"`
-	Columns   []document.Column `json:"columns"`
-	Constants []string          `json:"constants"`
-	Rows      []rowLine         `json:"rows"`
-	Legend    []string          `json:"legend,omitempty"`
-	Note      string            `json:"note,omitempty"`
-}
-
-// rowLine is one point with its trials, or one trial.
-type rowLine struct {
-	Cells     []document.Cell `json:"cells"`
-	Status    string          `json:"status"` // the class of the worst status, see document.StatusClass
-	Disturbed bool            `json:"disturbed,omitempty"`
-	Point     string          `json:"point"` // identifies the point in all runs
+	Tables []document.Table `json:"tables"`
+	Total  int              `json:"total"` // lines of all tables
+	From   int              `json:"from"`
+	Points int              `json:"points"`           // lines if each is a point
+	Trials bool             `json:"trials,omitempty"` // some point has several trials
+	Hidden int              `json:"hidden"`           // columns that the bench does not declare as headlines
 }
 
 // tableKey identifies the tables of a view.
@@ -101,42 +82,22 @@ func (s *Server) rows(r *http.Request) (out any, err error) {
 
 // newRowPage returns the lines of all tables from a given one on, at most pageRows.
 func newRowPage(tables []export.Table, from int, rows dataset.Set) rowPage {
-	page := rowPage{Tables: []rowTable{}}
+	page := rowPage{Tables: []document.Table{}}
 	for _, t := range tables {
 		page.Total += len(t.Lines)
 		page.Hidden = max(page.Hidden, t.Hidden)
 	}
 	page.From = min(from, page.Total)
-	points := map[string]bool{}
-	for i := range rows {
-		points[dataset.Key(rows[i])] = true
-	}
-	page.Points, page.Trials = len(points), len(points) < len(rows)
+	page.Points = len(dataset.GroupBy(rows, func(r *journal.Row) string { return dataset.Key(r) }))
+	page.Trials = page.Points < len(rows)
 	before, left := 0, pageRows
 	for _, t := range tables {
 		first := min(max(page.From-before, 0), len(t.Lines))
 		before += len(t.Lines)
 		if lines := t.Lines[first:min(first+left, len(t.Lines))]; len(lines) > 0 {
-			page.Tables = append(page.Tables, newRowTable(t, lines))
+			page.Tables = append(page.Tables, report.NewTable(t, lines))
 			left -= len(lines)
 		}
 	}
 	return page
-}
-
-// newRowTable returns some lines of a table.
-func newRowTable(t export.Table, lines []export.TableLine) rowTable {
-	out := rowTable{Title: t.Title, Constants: append([]string{}, t.Constants...), Legend: t.Legend, Note: t.Note}
-	out.Columns = lists.Map(t.Columns, func(c export.TableColumn) document.Column {
-		return document.Column{Name: c.Name, Title: c.Title, Numeric: c.Numeric}
-	})
-	for _, l := range lines {
-		line := rowLine{Status: document.StatusClass(l.Status), Point: dataset.Key(l.Rows[0]),
-			Disturbed: !slices.ContainsFunc(l.Rows, func(r *journal.Row) bool { return !r.Disturbed() })}
-		for i, text := range l.Cells {
-			line.Cells = append(line.Cells, document.Cell{Text: text, Exact: t.Exact(l, i)})
-		}
-		out.Rows = append(out.Rows, line)
-	}
-	return out
 }

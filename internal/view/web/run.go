@@ -245,7 +245,7 @@ func (s *store) describe(b *cachedJournal, v *view) error {
 
 // sentFigure returns a figure for the page, with series short enough to send.
 func sentFigure(f figure.Figure) document.Figure {
-	return document.Figure{Figure: thinned(f), Alt: document.NewFigure(f, nil).Alt}
+	return document.Figure{Figure: f.Thinned(maxPoints), Alt: document.NewFigure(f, nil).Alt}
 }
 
 // failures returns the first rows that failed, and the number of all of them.
@@ -289,56 +289,6 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) {
 // maxPoints is the number of points of a series that are sent. It is more than the
 // columns of a screen.
 const maxPoints = 4000
-
-// thinned returns the figure with series of at most maxPoints points. A longer series
-// keeps the lowest and the highest point of every stretch, so outliers stay visible.
-func thinned(f figure.Figure) figure.Figure {
-	f.Panels = slices.Clone(f.Panels)
-	for i := range f.Panels {
-		p := &f.Panels[i]
-		p.Series = slices.Clone(p.Series)
-		for k := range p.Series {
-			if n := len(p.Series[k].Points); n > maxPoints {
-				p.Series[k].Points = extremes(p.Series[k].Points)
-				if p.Note != "" {
-					p.Note += "; "
-				}
-				p.Note += fmt.Sprintf("%s has %d points: only the lowest and the highest of each stretch are drawn",
-					p.Series[k].Name, n)
-			}
-		}
-	}
-	return f
-}
-
-// extremes returns the lowest and the highest point of each of maxPoints/2 stretches, in
-// the order of the points.
-func extremes(points []figure.Point) []figure.Point {
-	const stretches = maxPoints / 2
-	var out []figure.Point
-	for i := range stretches {
-		from, to := i*len(points)/stretches, (i+1)*len(points)/stretches
-		lo, hi := from, from
-		for k := from; k < to; k++ {
-			if points[k].Failed { // failed points are always kept
-				out = append(out, points[k])
-				continue
-			}
-			if points[lo].Failed || points[k].Y < points[lo].Y {
-				lo = k
-			}
-			if points[hi].Failed || points[k].Y > points[hi].Y {
-				hi = k
-			}
-		}
-		for _, k := range slices.Compact([]int{min(lo, hi), max(lo, hi)}) {
-			if !points[k].Failed {
-				out = append(out, points[k])
-			}
-		}
-	}
-	return out
-}
 
 // csv sends all rows of a view.
 func (s *Server) csv(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
-	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
@@ -245,32 +244,6 @@ func TestRunning(t *testing.T) {
 	clear(b.holders)
 	if state, err := st.state(b, id); err != nil || state.Outcome != stopped {
 		t.Errorf("released: %+v: %v", state, err)
-	}
-}
-
-// A long series keeps its outliers and its failed points.
-func TestThinned(t *testing.T) {
-	points := make([]figure.Point, 100_000)
-	for i := range points {
-		points[i] = figure.Point{X: float64(i), Y: 10}
-	}
-	points[31_234].Y, points[77_777].Y, points[50_000].Failed = 99, 1, true
-	f := thinned(figure.Figure{Panels: []figure.Panel{{Series: []figure.Series{{Name: "s", Points: points}}}}})
-	got := f.Panels[0].Series[0].Points
-	lo, hi, failed := 10.0, 10.0, 0
-	for i, p := range got {
-		if p.Failed {
-			failed++
-			continue
-		}
-		lo, hi = min(lo, p.Y), max(hi, p.Y)
-		if i > 0 && p.X < got[i-1].X {
-			t.Fatalf("point %d goes back", i)
-		}
-	}
-	if len(got) > maxPoints+1 || lo != 1 || hi != 99 || failed != 1 ||
-		!strings.Contains(f.Panels[0].Note, "s has 100000 points") {
-		t.Errorf("%d points from %v to %v, %d failed: %s", len(got), lo, hi, failed, f.Panels[0].Note)
 	}
 }
 

@@ -76,7 +76,7 @@ function filter(page, asked) {
 }
 
 export function drawFigures(host, page, asked) {
-  const charted = (f) => (f.panels || []).every((p) => !('heat' in p) && !('diagram' in p) && (p.series || p.lines));
+  const charted = (f) => (f.panels || []).every((p) => p.series || p.lines);
   host.replaceChildren(...(page.figures || []).map((f) => {
     const name = `z.${f.name}`;
     const inner = charted(f) ? h('div', { class: 'panels' }, f.panels.map((p, i) => {
