@@ -12,11 +12,17 @@ import (
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/view/export"
 )
 
 // TestColumnsPage compares docs/columns.md with the declarations in the code. -update writes it.
 func TestColumnsPage(t *testing.T) {
 	golden.CheckFile(t, "docs/columns.md", columnsPage())
+	for _, c := range export.Columns(nil, nil) {
+		if !slices.ContainsFunc(columnMeanings, func(e explained) bool { return e.Name == c.Name && e.Meaning != "" }) {
+			t.Errorf("the column %s is not explained", c.Name)
+		}
+	}
 }
 
 func columnsPage() string {
