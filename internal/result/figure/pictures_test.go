@@ -25,7 +25,8 @@ func TestGallery(t *testing.T) {
 		panels = append(panels, f.Panels...)
 	}
 	for _, kind := range []figure.Content{&figure.HeatMap{}, &figure.Diagram{}, &figure.Timeline{}, &figure.Tornado{}} {
-		if !slices.ContainsFunc(panels, func(p figure.Panel) bool { return reflect.TypeOf(p.Content) == reflect.TypeOf(kind) }) {
+		same := func(p figure.Panel) bool { return reflect.TypeOf(p.Content) == reflect.TypeOf(kind) }
+		if !slices.ContainsFunc(panels, same) {
 			t.Errorf("no figure with a %T", kind)
 		}
 	}

@@ -29,8 +29,8 @@ func TestHostileMarkdown(t *testing.T) {
 		d := Document{Title: s, Subtitle: s, Counts: []Count{{N: 1, Status: journal.Status(s)}}, Summary: s,
 			Remarks: []string{s, s}, NoFigure: s, Figures: []Figure{{Figure: figure.Figure{Name: "f"}, Alt: s}},
 			Sections: []Section{section}, Facts: []Fact{{s, s}}, Inputs: []Fact{{s, s}}, Commands: []string{s}, Redraw: s,
-			Tables: []Table{{Title: s, Rows: []TableRow{{Status: "failed", Cells: []Cell{{Text: s}}, Trouble: Trouble{Reason: s, Logs: s,
-				Ranks: []string{s}}}}}}}
+			Tables: []Table{{Title: s, Rows: []TableRow{{Status: "failed", Cells: []Cell{{Text: s}},
+				Trouble: Trouble{Reason: s, Logs: s, Ranks: []string{s}}}}}}}
 		var b strings.Builder
 		must.Do(t, d.WriteMarkdown(&b))
 		if strings.ContainsAny(b.String(), "\x1b\r\a\u202e\u009b\u2028") {

@@ -227,7 +227,8 @@ func (s Seen) pathFigure() figure.Figure {
 	}
 	at := 0
 	for _, v := range profile.Condense(visits(r.Path), maxLanes) {
-		row := figure.TimelineRow{Name: v.PE, Note: fmt.Sprintf("%s (%s)", unit.FormatMicros(micros(v.To-v.From)), s.share(v.To-v.From))}
+		time := v.To - v.From
+		row := figure.TimelineRow{Name: v.PE, Note: fmt.Sprintf("%s (%s)", unit.FormatMicros(micros(time)), s.share(time))}
 		if v.Merged > 0 {
 			row.Name = fmt.Sprintf("%d shorter visits", v.Merged)
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -216,23 +215,11 @@ func stateOf(h verdict.History, changes map[string][]verdict.Change) string {
 
 // newHistoryRun summarizes the rows of the point in one run: the undisturbed ones if there are any.
 func newHistoryRun(info runInfo, run verdict.Run, metric string, changes []verdict.Change) historyRun {
-	m := historyRun{Info: info, failed: true}
-	var good, disturbed []float64
-	for _, row := range run.Rows {
-		v, ok := row.Metrics[metric]
-		switch {
-		case !ok || row.Status != journal.OK:
-		case row.Disturbed():
-			disturbed = append(disturbed, v)
-		default:
-			good = append(good, v)
-		}
-	}
-	if len(good) == 0 {
-		good, m.Disturbed = disturbed, len(disturbed) > 0
-	}
-	if m.Trials = len(good); m.Trials > 0 {
-		m.failed, m.median, m.low, m.high = false, stats.Median(good), slices.Min(good), slices.Max(good)
+	rows := run.Rows.Where(func(r *journal.Row) bool { _, has := r.Metrics[metric]; return has }).Counting()
+	m := historyRun{Info: info, failed: len(rows) == 0, Trials: len(rows)}
+	if values := rows.Values(metric); len(rows) > 0 {
+		m.Disturbed = rows[0].Disturbed() // then all of them are
+		m.median, m.low, m.high = rows.Median(metric), slices.Min(values), slices.Max(values)
 		m.Value = views.MetricText(m.median, unitOf(run.Rows, metric))
 	}
 	if len(changes) > 0 {
