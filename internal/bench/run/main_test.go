@@ -215,8 +215,8 @@ func stop(ctx context.Context, s *bench.State) error {
 // pause stops rank 1, or a child of it, for half a second.
 func pause(ctx context.Context, s *bench.State) error {
 	if s.Rank() == 1 {
-		script := map[string]string{"nobody": "true", "rank": "kill -STOP $PPID; sleep 0.5; kill -CONT $PPID",
-			"child": "sh -c 'kill -STOP $$' & sleep 0.5; kill -CONT $!; wait"}
+		script := map[string]string{"nobody": "true", "rank": "kill -STOP $PPID; sleep 2; kill -CONT $PPID",
+			"child": "sh -c 'kill -STOP $$' & sleep 2; kill -CONT $!; wait"}
 		if err := exec.CommandContext(ctx, "sh", "-c", script[s.Str("who")]).Run(); err != nil {
 			return err
 		}
