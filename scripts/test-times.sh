@@ -14,13 +14,13 @@ echo "On $(date -u +%F), $(git describe --always --dirty), $(nproc) cores: $(awk
 echo
 echo '| package | seconds | processor |'
 echo '|---|---|---|'
-awk -v root="$PWD/" '{ sub(root, ""); all += $3 + $4; printf "| %s | %.0f | %.0f |\n", $1, $2, $3 + $4 }
-	END { printf "| all tests | | %.0f |\n", all }' "$TIMES" | sort -t'|' -k4 -rn | head -n 21
+awk -v root="$PWD" '{ sub(root "/?", "./", $1); all += $3 + $4; printf "| %s | %.0f | %.0f |\n", $1, $2, $3 + $4 }
+	END { printf "| all tests | | %.0f |\n", all }' "$TIMES" | sort -t'|' -k4 -rn | awk 'NR <= 21'
 echo
 echo '| test | seconds |'
 echo '|---|---|'
 grep '^{' "$out/log" | jq -Rr 'fromjson? | select(.Test and .Elapsed and (.Test | contains("/") | not)) |
 	[.Elapsed, (.Package | sub("^github.com/kernbench/kernbench/"; "")) + " " + .Test] | @tsv' |
-	sort -rn | head -n 20 | awk -F'\t' '{ printf "| %s | %.0f |\n", $2, $1 }'
+	sort -rn | awk -F'\t' 'NR <= 20 { printf "| %s | %.0f |\n", $2, $1 }'
 grep '^{' "$out/log" | jq -Rr 'fromjson? | select(.Action == "fail") | "FAIL \(.Package) \(.Test // "")"' >&2
 exit $rc

@@ -23,7 +23,7 @@ func TestHostileFiles(t *testing.T) {
 		if err := r.Err(); (root == nil) != (err != nil) {
 			t.Errorf("%s: %.200v", name, err)
 		}
-		if took := time.Since(began); took > 20*time.Second {
+		if took := time.Since(began); took > time.Minute {
 			t.Errorf("%s takes %v", name, took)
 		}
 	}

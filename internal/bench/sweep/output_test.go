@@ -442,7 +442,7 @@ func TestLongLine(t *testing.T) {
 	p := mustParse(t, withMetrics("", `t_us: {regex: '\b([0-9.]+)'}`))
 	began := time.Now()
 	rows := must.Get(p.Command.Parse(outputs("times" + strings.Repeat(" 1.5", n))))(t)
-	if got := len(rows[0].Samples["t_us"]); got != n || time.Since(began) > 15*time.Second {
+	if got := len(rows[0].Samples["t_us"]); got != n || time.Since(began) > time.Minute {
 		t.Errorf("%d samples after %v, want %d", got, time.Since(began), n)
 	}
 }
