@@ -24,9 +24,9 @@ type costModel struct {
 
 	start, turns     float64 // of the start and end of a kernel, and in addition if warpgroups take turns
 	column, fetch    float64 // of one step of a tile: for each column, and for each byte that is fetched
-	pairA, pairB     float64 // additional time of a step for pairs of blocks that share A or B
+	pairA            float64 // additional time of a step for pairs of blocks that share A
 	store, storeTurn float64 // of a tile: for each column
-	part, partColumn float64 // of adding up the parts of k, and in addition for each column
+	part             float64 // of adding up the parts of k
 	promote          float64 // additional time of a step of e4m3, whose sums are added up in f32
 	memory, power    float64 // for each byte of memory, and for each operation: limits of the whole GPU
 	skinnyStart      float64
@@ -38,8 +38,8 @@ type costModel struct {
 // models lists the GPUs that were measured. Other Hopper GPUs use the first.
 var models = []costModel{{
 	gpu: "NVIDIA H200", atOnce: map[int]int{1: 132, 2: 132, 3: 117, 4: 120, 5: 110, 6: 102},
-	start: 2.211, turns: 0.4419, column: 0.002747, fetch: 7.779e-6, pairA: 0.01206, pairB: 0.001201,
-	store: 0.007319, storeTurn: 0.003754, part: 1.739, partColumn: 0.00544, promote: 0.18,
+	start: 2.211, turns: 0.4419, column: 0.002747, fetch: 7.779e-6, pairA: 0.01206,
+	store: 0.007319, storeTurn: 0.003754, part: 2.446, promote: 0.18,
 	memory: 2.553e-7, power: 1.29e-9,
 	skinnyStart: 2.14, skinnyColumn: 0.003064, skinnyFetch: 6.823e-6, skinnyPart: 2.822,
 }}
@@ -86,7 +86,7 @@ func (m *costModel) tiles(t tilePlan, p problem, multiprocessors int) float64 {
 	case shareA:
 		fetched, more = float64(tileRows)/2+cols, m.pairA
 	case shareB:
-		fetched, more = tileRows+cols/2, m.pairB
+		fetched = tileRows + cols/2
 	}
 	switch t.kind {
 	case turnTiles:
@@ -96,7 +96,7 @@ func (m *costModel) tiles(t tilePlan, p problem, multiprocessors int) float64 {
 	}
 	work := waves * (steps*(combine(cols*m.column, fetched*stageBytes*m.fetch)+more) + cols*store)
 	if t.parts > 1 {
-		work += m.part + m.partColumn*cols
+		work += m.part
 	}
 	memory, power := m.limits(p)
 	return start + combine(work, memory, power)

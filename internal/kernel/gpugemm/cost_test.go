@@ -122,8 +122,8 @@ func (m *costModel) fit(list []observation) {
 		}
 		return sum
 	}
-	coefficients := []*float64{&m.start, &m.turns, &m.column, &m.fetch, &m.pairA, &m.pairB, &m.store, &m.storeTurn,
-		&m.part, &m.partColumn, &m.memory, &m.power, &m.skinnyStart, &m.skinnyColumn, &m.skinnyFetch, &m.skinnyPart}
+	coefficients := []*float64{&m.start, &m.turns, &m.column, &m.fetch, &m.pairA, &m.store, &m.storeTurn,
+		&m.part, &m.memory, &m.power, &m.skinnyStart, &m.skinnyColumn, &m.skinnyFetch, &m.skinnyPart}
 	least := loss()
 	for step := 0.3; step > 0.015; step /= 2 {
 		for improved := true; improved; {

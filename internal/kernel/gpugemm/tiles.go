@@ -27,7 +27,6 @@ const (
 // tileKernels lists the kernels. Narrow tiles divide a product more evenly, and wide ones fetch less.
 var tileKernels = []tileKernel{
 	usualTiles,
-	{turnTiles, dtype.BF16, 160, 6},
 	{turnTiles, dtype.BF16, 176, 5},
 	{turnTiles, dtype.BF16, 192, 5},
 	{wideTiles, dtype.BF16, 96, 8},
@@ -35,7 +34,6 @@ var tileKernels = []tileKernel{
 	{wideTiles, dtype.BF16, 160, 6},
 	{wideTiles, dtype.BF16, 192, 5},
 	{wideTiles, dtype.BF16, 224, 5},
-	{wideTiles, dtype.BF16, 256, 4},
 	{fp8Tiles, dtype.E4M3, 128, 6},
 	{fp8Tiles, dtype.E4M3, 160, 6},
 	{fp8Tiles, dtype.E4M3, 176, 5},

@@ -1,3 +1,0 @@
-#include "turns.cuh"
-
-TURNS(160, 6)

@@ -1,3 +1,0 @@
-#include "wide.cuh"
-
-TOGETHER(256, 4)
