@@ -2,25 +2,22 @@ package shm
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net"
 	"os"
-	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
-
-// fileCounts announces how many files come with a message: one number for the files of a single rank, or a number for
-// each rank.
-type fileCounts struct{ Files []int }
 
 // livenessInterval is how often a rank that exchanges files checks whether the others are alive.
 const livenessInterval = 5 * time.Millisecond
 
 // ExchangeFiles returns the open files of all ranks, passed through rank 0 over a socket. The caller
-// owns them: it must close the files of the other ranks. If one rank fails, the group fails for all.
-func (a *CallChecker) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.File, err error) {
+// owns them: it must close the files of the other ranks. If one rank fails, the group fails for all, and the files are
+// closed.
+func (a *CallChecker) ExchangeFiles(what string, mine ...*os.File) (files [][]*os.File, err error) {
 	id := a.identity
 	a.fileExchanges++
 	id.ID = fmt.Sprintf("%s/files/%d", id.ID, a.fileExchanges)
@@ -38,87 +35,22 @@ func (a *CallChecker) ExchangeFiles(what string, mine ...*os.File) (all [][]*os.
 		}
 		cancel()
 	}()
+	var l net.Listener
 	if id.Rank == 0 {
-		all, err = id.collectFiles(ctx, mine)
-	} else {
-		all, err = id.sendFiles(ctx, mine)
+		if l, err = connection.ListenLocal(id.address()); err == nil {
+			defer l.Close()
+		}
+	}
+	var all []parcel[struct{}]
+	if err == nil {
+		all, err = exchange(ctx, id, l, struct{}{}, func() ([]*os.File, error) { return mine, nil })
 	}
 	close(done)
 	<-watcherDone
 	if err == nil && !a.Failed() {
-		return all, nil
+		return lists.Map(all, func(p parcel[struct{}]) []*os.File { return p.files }), nil
 	}
-	closeFiles(all, id.Rank)
+	closeParcels(all)
 	a.Refuse(fmt.Sprintf("rank %d in %s: passing files: %v", id.Rank, what, err)) // no effect if the group has failed
 	return nil, a.Failure()
-}
-
-func closeFiles(all [][]*os.File, except int) {
-	for rank, files := range all {
-		for _, f := range files {
-			if rank != except {
-				f.Close()
-			}
-		}
-	}
-}
-
-// collectFiles is rank 0's part of ExchangeFiles: it receives the files of all ranks and sends them to every rank.
-func (id Identity) collectFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
-	l, err := connection.ListenLocal(id.address())
-	if err != nil {
-		return nil, err
-	}
-	g := &connection.Group{Noun: "rank", Size: id.Size}
-	arrivals := connection.Arrivals[fileCounts](l, id.service())
-	defer func() {
-		l.Close()
-		connection.RefuseLatecomers(arrivals, g)
-	}()
-	g.Admit(connection.SelfPeer, id.join())
-	ranks, err := connection.Collect(ctx, arrivals, g)
-	if err != nil {
-		return nil, err
-	}
-	all, flat, numbers := [][]*os.File{mine}, mine, fileCounts{[]int{len(mine)}}
-	for _, r := range ranks[1:] {
-		n := r.Payload.Files[0]
-		theirs, ferr := r.Files(n)
-		err = errors.Join(err, ferr)
-		all, flat, numbers.Files = append(all, theirs), slices.Concat(flat, theirs), append(numbers.Files, n)
-	}
-	for _, r := range ranks[1:] {
-		if err != nil {
-			r.Refuse(err.Error())
-		} else {
-			err = connection.Welcome(r, numbers, flat...)
-		}
-	}
-	return all, err
-}
-
-// sendFiles is the other ranks' part of ExchangeFiles. Rank 0 sends back copies of this rank's own files too; sendFiles
-// closes these and returns the originals.
-func (id Identity) sendFiles(ctx context.Context, mine []*os.File) (all [][]*os.File, err error) {
-	c, err := id.service().DialAny(ctx, "unix", "@"+id.address())
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	numbers, err := connection.JoinOnce[fileCounts](ctx, c, id.join(), fileCounts{[]int{len(mine)}}, mine...)
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range numbers.Files {
-		files, err := c.Files(n)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, files)
-	}
-	for i, f := range all[id.Rank] {
-		f.Close()
-		all[id.Rank][i] = mine[i]
-	}
-	return all, nil
 }

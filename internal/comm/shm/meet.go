@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -34,16 +35,10 @@ type Meeting struct {
 	listener net.Listener // of rank 0
 }
 
-// processors tells rank 0 which processors a rank may use. The answer is a welcome, together with the file of the
-// segment.
+// processors are the processors that a rank may use.
 type processors struct {
-	CPUs    []int // the CPUs that the rank may use
-	Threads int   // threads that run Go code in its process (GOMAXPROCS)
-}
-
-type welcome struct {
-	PIDs    []int
-	Crowded bool
+	CPUs    []int
+	Threads int // threads that run Go code in its process (GOMAXPROCS)
 }
 
 // Meet waits until all ranks of the group have arrived. Rank 0 creates the segment with newFile and passes it to the
@@ -52,20 +47,27 @@ func Meet(ctx context.Context, id Identity, newFile func() (*os.File, error)) (*
 	ctx, cancel := context.WithTimeoutCause(ctx, id.Timeout, fmt.Errorf("%v have passed", id.Timeout))
 	defer cancel()
 	m := new(Meeting)
-	var file *os.File
-	var err error
+	give := func() ([]*os.File, error) { return nil, nil }
 	if id.Rank == 0 {
-		file, err = id.hostMeeting(ctx, m, newFile)
-	} else {
-		file, err = id.joinMeeting(ctx, m)
+		if err := m.listen(id); err != nil {
+			return nil, err
+		}
+		give = func() ([]*os.File, error) {
+			f, err := newFile()
+			if err != nil {
+				return nil, err
+			}
+			return []*os.File{f}, nil
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if m.Segment, err = Map(file); err == nil {
-		if err = m.Segment.Claim(id.Claim); err != nil {
-			m.Segment.Close()
+	all, err := exchange(ctx, id, m.listener, processors{CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0)}, give)
+	if err == nil {
+		defer closeParcels(all)
+		m.count(all)
+		if m.Segment, err = Map(all[0].files[0]); err == nil {
+			if err = m.Segment.Claim(id.Claim); err != nil {
+				m.Segment.Close()
+			}
 		}
 	}
 	if err != nil {
@@ -73,6 +75,32 @@ func Meet(ctx context.Context, id Identity, newFile func() (*os.File, error)) (*
 		return nil, err
 	}
 	return m, nil
+}
+
+// listen opens the socket of rank 0.
+func (m *Meeting) listen(id Identity) (err error) {
+	if id.Size == 1 {
+		return nil
+	}
+	m.listener, err = connection.ListenLocal(id.address())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return errors.New("duplicate rank 0: another process already is rank 0 of a group with this ID")
+	}
+	return err
+}
+
+// count records the processes of the ranks, and whether there are fewer processors or threads than ranks.
+func (m *Meeting) count(all []parcel[processors]) {
+	cpus, ranksInProcess := map[int]bool{}, map[int]int{}
+	for _, p := range all {
+		m.PIDs = append(m.PIDs, p.PID)
+		ranksInProcess[p.PID]++
+		m.Crowded = m.Crowded || ranksInProcess[p.PID] > p.Value.Threads
+		for _, cpu := range p.Value.CPUs {
+			cpus[cpu] = true
+		}
+	}
+	m.Crowded = len(all) > 1 && (m.Crowded || len(cpus) < len(all))
 }
 
 // Close stops refusing processes that arrive too late. Until then, they get an error that says so.
@@ -89,80 +117,83 @@ func (id Identity) address() string {
 }
 
 func (id Identity) service() connection.Service {
-	return connection.Service{Banner: "kernbench shm 2\n", Secret: []byte(id.Secret)}
+	return connection.Service{Banner: "kernbench shm 3\n", Secret: []byte(id.Secret)}
 }
 
 func (id Identity) join() connection.Join {
 	return connection.Join{Rank: id.Rank, Size: id.Size, PID: os.Getpid()}
 }
 
-func (id Identity) processors() processors {
-	return processors{CPUs: cores.Allowed(), Threads: runtime.GOMAXPROCS(0)}
+// parcel is what a rank gives to all ranks of its host: a value, and open files.
+type parcel[T any] struct {
+	Value T
+	PID   int // as the kernel knows it
+	Count int // of the files
+	files []*os.File
 }
 
-// hostMeeting is rank 0's part of Meet.
-func (id Identity) hostMeeting(ctx context.Context, m *Meeting,
-	newFile func() (*os.File, error)) (file *os.File, err error) {
-	if id.Size == 1 {
-		m.PIDs = []int{os.Getpid()}
-		return newFile()
+func closeParcels[T any](all []parcel[T]) {
+	for _, p := range all {
+		for _, f := range p.files {
+			f.Close()
+		}
 	}
-	m.listener, err = connection.ListenLocal(id.address())
-	if errors.Is(err, syscall.EADDRINUSE) {
-		err = errors.New("duplicate rank 0: another process already is rank 0 of a group with this ID")
+}
+
+// exchange returns what every rank gives, in rank order. Rank 0 collects the parcels of the ranks, which connect to its
+// listener, and sends all of them to every rank. give returns the files of this rank; rank 0 calls it when all ranks
+// have come. On an error, all files are closed.
+func exchange[T any](ctx context.Context, id Identity, l net.Listener, mine T,
+	give func() ([]*os.File, error)) (all []parcel[T], err error) {
+	switch {
+	case id.Rank > 0:
+		all, err = contribute(ctx, id, mine, give)
+	case id.Size > 1:
+		all, err = collect(ctx, id, l, mine, give)
+	default:
+		all = []parcel[T]{{Value: mine, PID: os.Getpid()}}
+		all[0].files, err = give()
 	}
 	if err != nil {
+		closeParcels(all)
 		return nil, err
 	}
+	return all, nil
+}
+
+// collect is rank 0's part of exchange.
+func collect[T any](ctx context.Context, id Identity, l net.Listener, mine T,
+	give func() ([]*os.File, error)) (all []parcel[T], err error) {
 	g := &connection.Group{Noun: "rank", Size: id.Size}
-	arrivals := connection.Arrivals[processors](m.listener, id.service())
+	arrivals := connection.Arrivals[parcel[T]](l, id.service())
 	defer func() { go connection.RefuseLatecomers(arrivals, g) }()
 	g.Admit(connection.SelfPeer, id.join())
 	ranks, err := connection.Collect(ctx, arrivals, g)
-	if err == nil {
-		if file, err = newFile(); err == nil {
-			err = id.admit(m, file, ranks)
-		} else {
-			for _, r := range ranks[1:] {
-				r.Refuse(err.Error())
-			}
-		}
-	}
 	if err != nil {
-		m.Close()
 		return nil, err
 	}
-	return file, nil
-}
-
-// admit computes whether the host is crowded and sends the file to every rank.
-func (id Identity) admit(m *Meeting, file *os.File, ranks []*connection.Arrival[processors]) error {
-	ranks[0] = &connection.Arrival[processors]{Join: id.join(), Payload: id.processors()}
-	cpus, ranksInProcess := map[int]bool{}, map[int]int{}
-	for _, r := range ranks {
-		pid := r.Join.PID
-		m.PIDs = append(m.PIDs, pid)
-		ranksInProcess[pid]++
-		m.Crowded = m.Crowded || ranksInProcess[pid] > r.Payload.Threads
-		for _, cpu := range r.Payload.CPUs {
-			cpus[cpu] = true
+	own, err := give()
+	all, flat := []parcel[T]{{mine, os.Getpid(), len(own), own}}, own
+	for _, r := range ranks[1:] {
+		p := r.Payload
+		theirs, failed := r.Files(p.Count)
+		p.PID, p.files, err = r.Join.PID, theirs, errors.Join(err, failed)
+		all, flat = append(all, p), slices.Concat(flat, theirs)
+	}
+	var faults []error
+	for _, r := range ranks[1:] {
+		if err != nil {
+			r.Refuse(err.Error())
+		} else if err := connection.Welcome(r, all, flat...); err != nil {
+			faults = append(faults, fmt.Errorf("answering rank %d (pid %d): %w", r.Join.Rank, r.Join.PID, err))
 		}
 	}
-	m.Crowded = m.Crowded || len(cpus) < id.Size
-	var failed error
-	for r, a := range ranks[1:] {
-		if err := connection.Welcome(a, welcome{m.PIDs, m.Crowded}, file); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("giving the shared memory to rank %d (pid %d): %w", r+1, m.PIDs[r+1], err))
-		}
-	}
-	if failed != nil {
-		file.Close()
-	}
-	return failed
+	return all, errors.Join(append(faults, err)...)
 }
 
-// joinMeeting is the other ranks' part of Meet. It retries until rank 0 listens, because rank 0 may start later.
-func (id Identity) joinMeeting(ctx context.Context, m *Meeting) (*os.File, error) {
+// contribute is the other ranks' part of exchange. It retries until rank 0 listens, because rank 0 may start later.
+func contribute[T any](ctx context.Context, id Identity, mine T,
+	give func() ([]*os.File, error)) (all []parcel[T], err error) {
 	c, err := id.service().DialAny(ctx, "unix", "@"+id.address())
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = fmt.Errorf("%w (%w)", err, cause)
@@ -171,14 +202,22 @@ func (id Identity) joinMeeting(ctx context.Context, m *Meeting) (*os.File, error
 		return nil, fmt.Errorf("looking for rank 0: %w", err)
 	}
 	defer c.Close()
-	w, err := connection.JoinOnce[welcome](ctx, c, id.join(), id.processors())
+	own, err := give()
 	if err != nil {
-		return nil, fmt.Errorf("joining rank 0: %w", err)
+		return nil, err
 	}
-	files, err := c.Files(1)
+	all, err = connection.JoinOnce[[]parcel[T]](ctx, c, id.join(), parcel[T]{Value: mine, Count: len(own)}, own...)
+	for r := range all {
+		if err == nil {
+			all[r].files, err = c.Files(all[r].Count)
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("joining rank 0: %w", err)
+		return all, fmt.Errorf("joining rank 0: %w", err)
 	}
-	m.PIDs, m.Crowded = w.PIDs, w.Crowded
-	return files[0], nil
+	for i, copied := range all[id.Rank].files {
+		copied.Close()
+		all[id.Rank].files[i] = own[i]
+	}
+	return all, nil
 }
