@@ -55,7 +55,7 @@ func (e *engine) acrossProduct(threads int) error {
 	}
 	e.panels[0].Store(0)
 	e.tasks[0].Store(0)
-	e.all(e.acrossJob)
+	e.all((*engine).acrossWork)
 	return nil
 }
 

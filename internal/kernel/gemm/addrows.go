@@ -26,7 +26,7 @@ func (e *engine) addRows(threads int) error {
 			return err
 		}
 	}
-	e.all(e.addRowsJob)
+	e.all((*engine).addRowsWork)
 	return nil
 }
 

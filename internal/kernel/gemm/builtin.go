@@ -57,9 +57,7 @@ func (p builtin) Open(threads int) (Engine, error) {
 	}
 	e := &engine{provider: p, packBytes: stripPackBytes, streamBytes: streamBytes, members: make([]member, threads),
 		types: p.Types(), fast: p.level >= tile.AVX2}
-	e.job, e.thin, e.sharing = e.work, e.thinProduct, e.share // stored once, because a new method value would be allocated
-	e.stripJob, e.thinStripJob, e.fewRowsJob = e.stripWork, e.thinStrips, e.fewRowsWork
-	e.addRowsJob, e.acrossJob = e.addRowsWork, e.acrossWork
+	e.runJob = func(member int) { e.job(e, member) } // stored once, because a new function would be allocated
 	for _, d := range e.types {
 		e.kernels[d] = tile.For(p.level, d)
 	}
@@ -74,16 +72,14 @@ func (p builtin) Open(threads int) (Engine, error) {
 
 // engine is the built-in provider with its threads and buffers.
 type engine struct {
-	provider  builtin
-	types     []dtype.DType
-	fast      bool // AVX2 is available to move elements
-	kernels   [dtype.Last + 1]*tile.Kernel
-	team      *team // nil for one thread
-	job, thin func(member int)
-	sharing   func(member int)
-	members   []member
-
-	stripJob, thinStripJob, fewRowsJob, addRowsJob, acrossJob func(member int)
+	provider builtin
+	types    []dtype.DType
+	fast     bool // AVX2 is available to move elements
+	kernels  [dtype.Last + 1]*tile.Kernel
+	team     *team // nil for one thread
+	members  []member
+	job      func(e *engine, member int) // of the running call
+	runJob   func(member int)            // calls job
 
 	// State of the running call.
 	c, a, b Matrix
@@ -201,7 +197,7 @@ func (e *engine) multiply(c, a, b Matrix) error {
 	e.c, e.a, e.b = c, a, b
 	switch {
 	case readable && c.Rows <= inPlaceRows:
-		e.all(e.thin)
+		e.all((*engine).thinProduct)
 	case e.kern.Strips:
 		err = e.strips()
 	default:
@@ -221,12 +217,12 @@ func (e *engine) kernelFor(a, b *Matrix) *tile.Kernel {
 }
 
 // all runs a job on every member.
-func (e *engine) all(job func(member int)) {
-	if e.team == nil || e.alone {
-		job(0)
+func (e *engine) all(job func(e *engine, member int)) {
+	if e.job = job; e.team == nil || e.alone {
+		job(e, 0)
 		return
 	}
-	e.team.run(job)
+	e.team.run(e.runJob)
 }
 
 // packed computes a product with packed operands on all threads.
@@ -252,7 +248,7 @@ func (e *engine) packed() error {
 		e.panels[i].Store(0)
 		e.tasks[i].Store(0)
 	}
-	e.all(e.job)
+	e.all((*engine).work)
 	return nil
 }
 

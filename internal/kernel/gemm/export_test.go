@@ -42,7 +42,7 @@ func Reader(x Engine, b Matrix) func() error {
 		sums[i] = make([]byte, block)
 	}
 	kernel := vec.Lookup(dtype.I32, vec.Max)
-	job := func(who int) {
+	job := func(_ *engine, who int) {
 		part := b.Data[len(b.Data)/n*who:][:len(b.Data)/n]
 		length := len(part) / streams
 		var from [streams][]byte

@@ -39,7 +39,7 @@ func (e *engine) fewRowsProduct(threads int) (done bool, err error) {
 		}
 	}
 	e.sawNaN.Store(false)
-	e.all(e.fewRowsJob)
+	e.all((*engine).fewRowsWork)
 	return !e.sawNaN.Load(), nil
 }
 

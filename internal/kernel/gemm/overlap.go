@@ -161,7 +161,7 @@ func (e *engine) Overlap(pieces []Piece, jobs int, do func(piece, job int) error
 		return err
 	}
 	e.alone = false
-	e.all(e.sharing)
+	e.all((*engine).share)
 	err := w.err
 	clear(w.pieces) // do not keep the caller's memory alive
 	w.do, w.err = nil, nil

@@ -83,7 +83,7 @@ func (e *engine) strips() error {
 	m, n, k := e.c.Rows, e.c.Cols, e.a.Cols
 	e.blocks = cutStrips(kern, m, n, k, threads, e.packBytes)
 	bl := &e.blocks
-	job := e.stripJob
+	job := (*engine).stripWork
 	if e.few() && m <= addedRows && kern.AddRows[0] != nil {
 		return e.addRows(threads)
 	}
@@ -104,7 +104,7 @@ func (e *engine) strips() error {
 		if !kept {
 			bl.kc = min(bl.kc, thinDepthBytes/kern.Packed.Size())
 		}
-		job = e.thinStripJob
+		job = (*engine).thinStrips
 	} else {
 		if err := e.packedA.grow(regionBytes(kern, bl.mr/kern.Rows, k, bl.kc)); err != nil {
 			return err
