@@ -15,7 +15,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/decl"
-	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -96,7 +95,7 @@ func (s *State) Barrier(ctx context.Context) error { return s.set.Group.Barrier(
 // Exchange returns the data of every rank, in rank order (an all-gather over the same connection). It
 // serves as dist.Config's Exchange, by which ranks on several hosts join a process group.
 func (s *State) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
-	return tcp.Through(s.set.Group)(ctx, mine)
+	return s.set.Group.Exchange(ctx, mine)
 }
 
 // Gather returns the value of every rank, in rank order. All ranks must call it at the same point of the body. Fields

@@ -228,9 +228,9 @@ func (s *State) check(ctx context.Context, one measure.Body) error {
 	s.Report("wrong", float64(wrong), "", "lower")
 	// The ranks exchange their verdicts, so that no rank goes on to time a call whose result
 	// is wrong on another rank.
-	mine := []int64{wrong}
-	if first != nil {
-		mine[0] = max(wrong, 1)
+	mine := []byte{0}
+	if wrong != 0 || first != nil {
+		mine[0] = 1
 	}
 	all, err := s.set.Group.Exchange(ctx, mine)
 	if first != nil { // the wrong result explains more than an error of the exchange

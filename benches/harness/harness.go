@@ -42,9 +42,5 @@ func body(ctx context.Context, s *bench.State) error {
 // group is the connection of the ranks, as the sampling loop uses it.
 type group struct{ *bench.State }
 
-func (g group) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
-	return bench.Gather(ctx, g.State, mine)
-}
-
 func (group) Abort(string) {} // the harness aborts the group of a body that fails
 func (group) Close() error { return nil }

@@ -13,7 +13,6 @@ import (
 	"github.com/kernbench/kernbench/dist/disttest"
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
-	"github.com/kernbench/kernbench/internal/comm/tcp"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 )
 
@@ -21,7 +20,7 @@ import (
 func openHosts(hosts string, timeout time.Duration) ([]*dist.Group, error) {
 	ends := syncgroup.Local(len(hosts))
 	return disttest.Join(len(hosts), dist.Config{Backend: Name, Timeout: timeout}, func(c *dist.Config) {
-		c.Host, c.Exchange = "host "+hosts[c.Rank:c.Rank+1], tcp.Through(ends[c.Rank])
+		c.Host, c.Exchange = "host "+hosts[c.Rank:c.Rank+1], ends[c.Rank].Exchange
 	})
 }
 
@@ -98,7 +97,7 @@ func TestHostsRefuse(t *testing.T) {
 			for r := range 3 {
 				ranks.Go(func() {
 					cfg := dist.Config{Backend: Name, Rank: r, Size: 3, ID: id, Timeout: 20 * time.Second, Host: "abc"[r : r+1],
-						Exchange: tcp.Through(ends[r])}
+						Exchange: ends[r].Exchange}
 					c.change(r, &cfg)
 					if _, err := dist.Init(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), c.want[r]) {
 						t.Errorf("rank %d got %v, want %q", r, err, c.want[r])
@@ -121,7 +120,7 @@ func TestHostsPorts(t *testing.T) {
 		ranks.Go(func() {
 			e, err := backend{}.Join(t.Context(),
 				dist.Config{Backend: Name, Rank: r, Size: 2, ID: id, Timeout: time.Minute, Host: "ab"[r : r+1],
-					Interface: "lo", Exchange: tcp.Through(ends[r]), Tuning: tuning.Default()})
+					Interface: "lo", Exchange: ends[r].Exchange, Tuning: tuning.Default()})
 			if err != nil {
 				t.Error(err)
 				return

@@ -131,7 +131,7 @@ func (s *sampler) checkAgreement(ctx context.Context, cfg Config, clock Clock) (
 		cfg.fingerprint(), int64(name.Sum64()), flag(clock.Deterministic()), flag(s.body.Preamble != nil),
 		max(c.Overhead, c.Resolution),
 	}
-	all, err := s.group.Exchange(ctx, mine)
+	all, err := syncgroup.Numbers(ctx, s.group, mine)
 	if err != nil {
 		return 0, err
 	}
@@ -243,7 +243,7 @@ func Collect(ctx context.Context, g syncgroup.Group, n int, limit time.Duration,
 		if time.Since(begin) >= limit {
 			mine[1] = 1
 		}
-		all, err := g.Exchange(ctx, mine)
+		all, err := syncgroup.Numbers(ctx, g, mine)
 		if err != nil {
 			return Matrix{}, err
 		}

@@ -260,7 +260,7 @@ func (c *counting) Barrier(ctx context.Context) error {
 	return c.Group.Barrier(ctx)
 }
 
-func (c *counting) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
+func (c *counting) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	c.exchanges.Add(1)
 	return c.Group.Exchange(ctx, mine)
 }
@@ -306,9 +306,9 @@ func TestDisagreementIsFound(t *testing.T) {
 // shortening drops a sample from the messages of rank 1, as if it were out of step.
 type shortening struct{ syncgroup.Group }
 
-func (s shortening) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
-	if s.Rank() == 1 && len(mine) != 5 { // 5 is the length of the settings
-		mine = mine[1:]
+func (s shortening) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
+	if s.Rank() == 1 && len(mine) != 5*8 { // 5 numbers are the settings
+		mine = mine[8:]
 	}
 	return s.Group.Exchange(ctx, mine)
 }

@@ -207,7 +207,7 @@ func (s *sampler) panicError(value any) error {
 
 // exchange sends this rank's samples of the block to the other ranks and receives theirs.
 func (s *sampler) exchange(ctx context.Context, n int) (samples Matrix, elapsed int64, err error) {
-	all, err := s.group.Exchange(ctx, s.message[:1+n])
+	all, err := syncgroup.Numbers(ctx, s.group, s.message[:1+n])
 	if err != nil {
 		return Matrix{}, 0, err
 	}

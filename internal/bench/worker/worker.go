@@ -405,7 +405,7 @@ func (g waitTracker) Barrier(ctx context.Context) error {
 	return err
 }
 
-func (g waitTracker) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
+func (g waitTracker) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	g.waiting.Store(true)
 	all, err := g.Group.Exchange(ctx, mine)
 	g.waiting.Store(false)

@@ -18,12 +18,12 @@ type board struct {
 
 const (
 	// boardMagic identifies the layout. Change it whenever header or cell changes.
-	boardMagic = 0x6b62_6167_7265_6502
+	boardMagic = 0x6b62_6167_7265_6503
 
 	line = shm.LineBytes
 
-	// slotValues makes a slot 8 KiB, so that a block of samples usually takes one round.
-	slotValues = 1023
+	// slotBytes makes a slot 8 KiB, so that a block of samples usually takes one round.
+	slotBytes = 8<<10 - 8
 
 	// maxRanks is limited by the two 16-bit halves of header.arrived.
 	maxRanks = 1<<16 - 1
@@ -75,8 +75,8 @@ const (
 )
 
 type slot struct {
-	total  int64 // number of values of this rank in the whole exchange; values holds one chunk of them
-	values [slotValues]int64
+	total int64 // bytes of this rank in the whole exchange; data holds one chunk of them
+	data  [slotBytes]byte
 }
 
 // boardBytes returns the size of the memory for n ranks.

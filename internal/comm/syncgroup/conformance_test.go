@@ -224,7 +224,7 @@ func pattern(rank, round, length int) []int64 {
 // every third exchange.
 func exchanges(ctx context.Context, g Group, lengths [][]int) error {
 	for round, row := range lengths {
-		all, err := g.Exchange(ctx, pattern(g.Rank(), round, row[g.Rank()]))
+		all, err := Numbers(ctx, g, pattern(g.Rank(), round, row[g.Rank()]))
 		if err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func TestExchangeLengths(t *testing.T) {
 	forAll(t, []int{1, 2, 3}, func(t *testing.T, groups []Group) {
 		n := len(groups)
 		var lengths [][]int
-		for _, long := range []int{0, 1, slotValues - 1, slotValues, slotValues + 1, 5*slotValues + 7} {
+		for _, long := range []int{0, 1, slotBytes/8 - 1, slotBytes / 8, slotBytes/8 + 1, 5*slotBytes/8 + 7} {
 			for r := range n {
 				row := make([]int, n)
 				row[r] = long
@@ -282,7 +282,7 @@ func TestManyRounds(t *testing.T) {
 func TestExchangeProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 4).Draw(rt, "ranks")
-		row := rapid.SliceOfN(rapid.IntRange(0, 3*slotValues), n, n)
+		row := rapid.SliceOfN(rapid.IntRange(0, 3*slotBytes/8), n, n)
 		lengths := rapid.SliceOfN(row, 1, 4).Draw(rt, "lengths")
 		groups := Local(n)
 		for _, err := range together(groups, func(g Group) error { return exchanges(hang(t), g, lengths) }) {
@@ -320,7 +320,7 @@ func TestAbortWakesEveryone(t *testing.T) {
 			if g.Rank()%2 == 0 {
 				return g.Barrier(ctx)
 			}
-			_, err := g.Exchange(ctx, []int64{1})
+			_, err := g.Exchange(ctx, []byte{1})
 			return err
 		})
 		for _, err := range errs {
@@ -410,7 +410,7 @@ func TestOutOfStepIsFound(t *testing.T) {
 			if g.Rank() == 1 {
 				return g.Barrier(hang(t))
 			}
-			_, err := g.Exchange(hang(t), []int64{7})
+			_, err := g.Exchange(hang(t), []byte{7})
 			return err
 		})
 		for _, err := range errs {
@@ -423,8 +423,8 @@ func TestOutOfStepIsFound(t *testing.T) {
 
 func TestTooManyValues(t *testing.T) {
 	for _, g := range []Group{Solo(), Local(1)[0]} {
-		if _, err := g.Exchange(hang(t), make([]int64, MaxValues+1)); err == nil {
-			t.Errorf("%T took more than MaxValues", g)
+		if _, err := g.Exchange(hang(t), make([]byte, MaxBytes+1)); err == nil {
+			t.Errorf("%T took more than MaxBytes", g)
 		}
 	}
 }

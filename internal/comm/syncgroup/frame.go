@@ -14,12 +14,12 @@ type frame struct {
 
 const (
 	frameBarrier  = 'b' // rank to hub: arrived; hub to rank: all have arrived
-	frameExchange = 'x' // rank to hub: values; hub to rank: for each rank a count and its values
+	frameExchange = 'x' // rank to hub: data; hub to rank: for each rank a length and its data
 	frameAbort    = 'a' // rank to hub: reason; hub to rank: rank, reason
 	frameLeave    = 'l' // rank to hub: will send no more
 )
 
-// maxPayload holds MaxValues of one rank; with many ranks the sum must fit too. Together with the kind byte it is the
+// maxPayload holds MaxBytes of one rank; with many ranks the sum must fit too. Together with the kind byte it is the
 // largest frame of a connection.
 const maxPayload = 1<<30 - 1
 
@@ -37,35 +37,26 @@ func (f *frame) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-func encodeValues(values []int64) []byte {
-	payload, _ := binary.Append(nil, binary.LittleEndian, values) // cannot fail: integers have a fixed size
-	return payload
-}
-
 // encodeGathered returns the hub's answer to an exchange.
 func encodeGathered(perRank [][]byte) []byte {
 	var dst []byte
-	for _, values := range perRank {
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(values)/8))
-		dst = append(dst, values...)
+	for _, data := range perRank {
+		dst = append(binary.LittleEndian.AppendUint32(dst, uint32(len(data))), data...)
 	}
 	return dst
 }
 
-func decodeGathered(payload []byte, ranks int) ([][]int64, error) {
-	result := make([][]int64, ranks)
+func decodeGathered(payload []byte, ranks int) ([][]byte, error) {
+	result := make([][]byte, ranks)
 	for r := range result {
 		if len(payload) < 4 {
 			return nil, errMalformed
 		}
-		count := int(binary.LittleEndian.Uint32(payload))
-		payload = payload[4:]
-		if count > len(payload)/8 {
+		n := int(binary.LittleEndian.Uint32(payload))
+		if payload = payload[4:]; n > len(payload) {
 			return nil, errMalformed
 		}
-		result[r] = make([]int64, count)
-		n, _ := binary.Decode(payload, binary.LittleEndian, result[r])
-		payload = payload[n:]
+		result[r], payload = payload[:n:n], payload[n:]
 	}
 	if len(payload) != 0 {
 		return nil, errMalformed

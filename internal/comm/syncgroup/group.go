@@ -1,4 +1,4 @@
-// Package syncgroup keeps the ranks of one launch in step: a barrier and an all-gather of integers over the harness's
+// Package syncgroup keeps the ranks of one launch in step: a barrier and an all-gather over the harness's
 // own channel.
 //
 // It never uses the backend under test, so that a rank that hangs or dies in that backend can still be diagnosed. It
@@ -17,8 +17,11 @@ package syncgroup
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
 // Group is one rank's end of a sync group. Every rank makes the same sequence of Barrier and Exchange calls, one at a
@@ -34,9 +37,8 @@ type Group interface {
 	Size() int
 	// Barrier returns once every rank has called it.
 	Barrier(ctx context.Context) error
-	// Exchange returns the values of all ranks, indexed by rank. Lengths may differ. The result is valid until the next
-	// call on this end.
-	Exchange(ctx context.Context, mine []int64) ([][]int64, error)
+	// Exchange returns the data of all ranks, indexed by rank. Lengths may differ.
+	Exchange(ctx context.Context, mine []byte) ([][]byte, error)
 	// Abort poisons the group: the pending and later calls of every rank return
 	// an [AbortedError] with this rank and reason. The first abort wins. It may
 	// be called from any goroutine.
@@ -63,5 +65,28 @@ func (e *AbortedError) Error() string {
 // ErrClosed is returned by calls on an end that has been closed.
 var ErrClosed = errors.New("this end of the sync group is closed")
 
-// MaxValues is the maximum number of values of one rank in one Exchange.
-const MaxValues = 1 << 24
+// MaxBytes is the maximum length of the data of one rank in one Exchange.
+const MaxBytes = 1 << 27
+
+func checkLength(data []byte) error {
+	if len(data) > MaxBytes {
+		return fmt.Errorf("exchanging %d bytes: at most %d are allowed", len(data), MaxBytes)
+	}
+	return nil
+}
+
+// Numbers is an Exchange of integers.
+func Numbers(ctx context.Context, g Group, mine []int64) ([][]int64, error) {
+	data, _ := binary.Append(make([]byte, 0, 8*len(mine)), binary.LittleEndian, mine) // cannot fail: their size is fixed
+	all, err := g.Exchange(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	return lists.TryMap(all, func(data []byte) ([]int64, error) {
+		numbers := make([]int64, len(data)/8)
+		if _, err := binary.Decode(data, binary.LittleEndian, numbers); err != nil || len(data)%8 != 0 {
+			return nil, errMalformed
+		}
+		return numbers, nil
+	})
+}

@@ -71,7 +71,7 @@ func (h *hub) Receive(peer int, f frame, _ time.Duration) []action {
 		return h.markGone(rank, "")
 	case f.kind == frameAbort:
 		return h.abort(rank, string(f.payload))
-	case f.kind == frameBarrier || f.kind == frameExchange && len(f.payload)%8 == 0:
+	case f.kind == frameBarrier || f.kind == frameExchange:
 		return h.arrive(rank, f)
 	}
 	return h.abort(rank, fmt.Sprintf("sent a frame of kind %q and %d bytes: %v", f.kind, len(f.payload), errMalformed))

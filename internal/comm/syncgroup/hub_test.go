@@ -84,7 +84,7 @@ func TestHubDistrustsRanks(t *testing.T) {
 }
 
 func FuzzDecodeGathered(f *testing.F) {
-	f.Add(encodeGathered([][]byte{encodeValues([]int64{1, -2}), nil}), 2)
+	f.Add(encodeGathered([][]byte{{1, 254}, nil}), 2)
 	f.Add([]byte{255, 255, 255, 255}, 1)
 	f.Fuzz(func(t *testing.T, data []byte, ranks int) {
 		ranks &= 7
@@ -92,11 +92,7 @@ func FuzzDecodeGathered(f *testing.F) {
 		if err != nil {
 			return
 		}
-		perRank := make([][]byte, ranks)
-		for r := range all {
-			perRank[r] = encodeValues(all[r])
-		}
-		if again := encodeGathered(perRank); !slices.Equal(again, data) {
+		if again := encodeGathered(all); !slices.Equal(again, data) {
 			t.Errorf("decoded %v, encoded again %v", data, again)
 		}
 	})
@@ -107,10 +103,10 @@ func FuzzDecodeGathered(f *testing.F) {
 func TestHubStories(t *testing.T) {
 	var h *hub
 	proctest.Stories(t, func(verb string, args []string) (answers []string) {
-		var numbers []int64
+		var numbers []byte
 		for _, arg := range args {
-			n, _ := strconv.ParseInt(arg, 10, 64)
-			numbers = append(numbers, n)
+			n, _ := strconv.Atoi(arg)
+			numbers = append(numbers, byte(n))
 		}
 		peer, text := int(numbers[0])+1, strings.Join(args[1:], " ")
 		hear := func(f frame) []action { return h.Receive(peer, f, 0) }
@@ -121,7 +117,7 @@ func TestHubStories(t *testing.T) {
 		case "barrier":
 			orders = hear(frame{kind: frameBarrier})
 		case "exchange":
-			orders = hear(frame{frameExchange, encodeValues(numbers[1:])})
+			orders = hear(frame{frameExchange, numbers[1:]})
 		case "abort":
 			orders = hear(frame{frameAbort, []byte(text)})
 		case "leave":

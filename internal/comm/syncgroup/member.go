@@ -36,9 +36,8 @@ type member struct {
 	parker parker
 	rank   int
 
-	spin    bool // every rank has its own core, so waiting ranks spin before they sleep
-	parity  int  // the index of the slot that the next chunk uses
-	result  [][]int64
+	spin    bool       // every rank has its own core, so waiting ranks spin before they sleep
+	parity  int        // the index of the slot that the next chunk uses
 	closing sync.Mutex // orders Abort and Close, which unmaps the board
 	closed  atomic.Bool
 	release func() error
@@ -65,41 +64,36 @@ func (m *member) Barrier(ctx context.Context) error {
 	return err
 }
 
-// Exchange passes the values through the slots, one chunk per round. The first chunk carries the lengths, from which
+// Exchange passes the data through the slots, one chunk per round. The first chunk carries the lengths, from which
 // all ranks compute the number of rounds.
-func (m *member) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
+func (m *member) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	if err := checkLength(mine); err != nil {
 		m.Abort(err.Error())
 		return nil, err
 	}
-	if m.result == nil {
-		m.result = make([][]int64, len(m.cells))
-	}
-	for r := range m.result {
-		m.result[r] = m.result[r][:0]
-	}
+	result := make([][]byte, len(m.cells))
 	for left := mine; ; {
 		slots := &m.cells[m.rank].slots[m.parity]
 		slots.total = int64(len(mine))
-		left = left[copy(slots.values[:], left):]
+		left = left[copy(slots.data[:], left):]
 		if _, err := m.round(ctx, kindExchange, false); err != nil {
 			return nil, err
 		}
-		more := m.collect(m.parity)
+		more := m.collect(result)
 		m.parity ^= 1
 		if !more {
-			return m.result, nil
+			return result, nil
 		}
 	}
 }
 
 // collect appends every rank's chunk to the result and reports whether any rank has more.
-func (m *member) collect(parity int) (more bool) {
+func (m *member) collect(result [][]byte) (more bool) {
 	for r := range m.cells {
-		from := &m.cells[r].slots[parity]
-		missing := int(from.total) - len(m.result[r])
-		chunk := min(missing, slotValues)
-		m.result[r] = append(m.result[r], from.values[:chunk]...)
+		from := &m.cells[r].slots[m.parity]
+		missing := int(from.total) - len(result[r])
+		chunk := min(missing, slotBytes)
+		result[r] = append(result[r], from.data[:chunk]...)
 		more = more || missing > chunk
 	}
 	return more
@@ -239,11 +233,4 @@ func (m *member) Close() error {
 		return nil
 	}
 	return m.release()
-}
-
-func checkLength(values []int64) error {
-	if len(values) > MaxValues {
-		return fmt.Errorf("exchanging %d values: at most %d are allowed", len(values), MaxValues)
-	}
-	return nil
 }

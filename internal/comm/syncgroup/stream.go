@@ -69,12 +69,12 @@ func (s *stream) Barrier(ctx context.Context) error {
 	return err
 }
 
-func (s *stream) Exchange(ctx context.Context, mine []int64) ([][]int64, error) {
+func (s *stream) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	if err := checkLength(mine); err != nil {
 		s.Abort(err.Error())
 		return nil, err
 	}
-	answer, err := s.call(ctx, frame{kind: frameExchange, payload: encodeValues(mine)})
+	answer, err := s.call(ctx, frame{kind: frameExchange, payload: mine})
 	if err != nil {
 		return nil, err
 	}

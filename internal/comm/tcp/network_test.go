@@ -45,7 +45,7 @@ func measured(t *testing.T, hosts string, devices ...string) ([]Network, error) 
 	all, errs := make([]Network, len(hosts)), make([]error, len(hosts))
 	var ranks sync.WaitGroup
 	for r := range hosts {
-		m := Measuring{Exchange: Through(ends[r]), Rank: r, Size: len(hosts), Host: hosts[r : r+1], Time: time.Millisecond}
+		m := Measuring{Exchange: ends[r].Exchange, Rank: r, Size: len(hosts), Host: hosts[r : r+1], Time: time.Millisecond}
 		if r < len(devices) {
 			m.Interface = devices[r]
 		}
@@ -67,7 +67,7 @@ func TestFabric(t *testing.T) {
 		ends, errs := syncgroup.Local(2), make([]error, 2)
 		var ranks sync.WaitGroup
 		for r := range 2 {
-			m := Measuring{Exchange: Through(ends[r]), Rank: r, Size: 2, Host: hosts[r : r+1]}
+			m := Measuring{Exchange: ends[r].Exchange, Rank: r, Size: 2, Host: hosts[r : r+1]}
 			if r == 1 {
 				m.Fabric = fabricIn(classes)
 			}
@@ -128,7 +128,7 @@ func TestPlace(t *testing.T) {
 	var ranks sync.WaitGroup
 	for r := range 2 {
 		ranks.Go(func() {
-			mesh, err := Place{Host: "here", Interface: "lo", Alone: true, Ports: ports}.Open(t.Context(), Through(ends[r]), 2,
+			mesh, err := Place{Host: "here", Interface: "lo", Alone: true, Ports: ports}.Open(t.Context(), ends[r].Exchange, 2,
 				[]byte("key"))
 			if err != nil {
 				t.Error(err)

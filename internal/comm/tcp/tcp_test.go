@@ -17,7 +17,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/comm/shm"
-	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
 
@@ -293,14 +292,6 @@ func exchanges(t *testing.T, ends []Exchange) {
 	ranks.Wait()
 }
 
-func TestThrough(t *testing.T) {
-	var ends []Exchange
-	for _, g := range syncgroup.Local(4) {
-		ends = append(ends, Through(g))
-	}
-	exchanges(t, ends)
-}
-
 // freePort returns a port that is free at this moment.
 func freePort(t *testing.T) string {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -366,23 +357,6 @@ func TestBootstrapPortInUse(t *testing.T) {
 		!strings.Contains(err.Error(), "the port is in use: choose another one") {
 		t.Errorf("got %v", err)
 	}
-}
-
-func FuzzUnpack(f *testing.F) {
-	f.Add([]byte("some bytes"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := unpack(pack(b))
-		if err != nil || !bytes.Equal(got, b) {
-			t.Errorf("%q became %q (%v)", b, got, err)
-		}
-		words := make([]int64, len(b)/2)
-		for i := range words {
-			words[i] = int64(int8(b[i]))
-		}
-		if got, err := unpack(words); err == nil && int64(len(got)) != words[0] {
-			t.Errorf("%v became %q", words, got)
-		}
-	})
 }
 
 func TestMachine(t *testing.T) {
