@@ -144,7 +144,7 @@ func (a *app) printRows(r *dataset.Dataset, rows dataset.Set, format string, opt
 			return err
 		}
 		if found != nil {
-			a.stdout.Printf("%s\n", texttab.Block(tuned.Text(*found)))
+			a.stdout.Printf("%s\n", texttab.Block(tuned.Text(*found, r.Rows)))
 		}
 	}
 	header := r.Header

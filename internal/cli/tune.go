@@ -207,7 +207,7 @@ func (a *app) showTuned(dir string, j request.Planned, f request.Flags, r *datas
 		return false, err
 	}
 	if f.Format == export.Default {
-		err = a.stdout.Printf("%s", texttab.Block(tuned.Text(*found)))
+		err = a.stdout.Printf("%s", texttab.Block(tuned.Text(*found, r.Rows)))
 	} else {
 		err = a.print(j.Bench, f.Format, r)
 	}

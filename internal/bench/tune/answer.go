@@ -44,8 +44,6 @@ type Answer struct {
 	Failed   []Failure `json:"failed,omitempty"`
 	Noise    float64   `json:"noise"`   // standard deviation between launches of a setting
 	Repeats  int       `json:"repeats"` // number of repeated launches behind Noise
-	Effects  []Effect  `json:"effects"` // by variable
-	Pairs    []Pair    `json:"pairs,omitempty"`
 	Trace    []Step    `json:"trace,omitempty"`
 }
 
@@ -92,7 +90,6 @@ func (r *Race) Answer() Answer {
 	if a.Done && a.Confirmed != nil {
 		a.applyConfirmation(r.space.Default, r.dropped[r.space.Default])
 	}
-	a.Effects, a.Pairs = r.effects()
 	return a
 }
 

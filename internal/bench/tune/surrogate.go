@@ -4,6 +4,10 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
@@ -19,11 +23,11 @@ type surrogate struct {
 	relevance []float64 // weight of each variable, from 0 to 1
 	noise     float64   // variance between launches of a setting
 	centre    float64
-	points    [][]int     // levels of the launched settings
-	y         []float64   // mean log value of each point, minus centre
-	launches  []float64   // total weight of the launches of each point
-	chol      [][]float64 // lower Cholesky factor of the covariance matrix
-	alpha     []float64   // inverse of the covariance matrix times y
+	points    [][]int           // levels of the launched settings
+	y         []float64         // mean log value of each point, minus centre
+	launches  []float64         // total weight of the launches of each point
+	chol      blas64.Triangular // lower Cholesky factor of the covariance matrix
+	alpha     []float64         // inverse of the covariance matrix times y
 
 	// main is the variance of each variable's main effect. The variance of the interaction of two
 	// variables is the product of their roots.
@@ -68,60 +72,34 @@ func (g *surrogate) kernel(a, b []int) float64 {
 	return k
 }
 
-// factor computes the Cholesky factor of the covariance matrix and alpha. It returns the log
-// likelihood of the values, up to a constant, for choosing the shares.
+// factor factorizes the covariance matrix and computes alpha. It returns the log likelihood of the values, up to a
+// constant, for choosing the shares.
 func (g *surrogate) factor() float64 {
 	g.setVariances()
 	n := len(g.points)
-	g.chol = make([][]float64, n)
+	cov := blas64.Symmetric{N: n, Stride: n, Data: make([]float64, n*n), Uplo: blas.Lower}
 	for i := range n {
-		g.chol[i] = make([]float64, i+1)
+		row := cov.Data[i*n:]
 		for j := range i + 1 {
-			g.chol[i][j] = g.kernel(g.points[i], g.points[j])
+			row[j] = g.kernel(g.points[i], g.points[j])
 		}
-		g.chol[i][i] += g.noise/g.launches[i] + 1e-9*g.scale
+		row[i] += g.noise/g.launches[i] + 1e-9*g.scale
 	}
+	g.chol, _ = lapack64.Potrf(cov) // succeeds, because of the terms on the diagonal
 	logDet := 0.0
-	for i, row := range g.chol {
-		for j := range i + 1 {
-			other := g.chol[j]
-			sum := row[j]
-			for k, x := range other[:j] {
-				sum -= row[k] * x
-			}
-			if j < i {
-				row[j] = sum / other[j]
-				continue
-			}
-			row[i] = math.Sqrt(max(sum, 1e-12*g.scale))
-			logDet += math.Log(row[i])
-		}
+	for i := range n {
+		logDet += math.Log(g.chol.Data[i*(n+1)])
 	}
-	half := g.forward(g.y)
-	fit := 0.0
-	for _, x := range half {
-		fit += x * x
-	}
-	g.alpha = half
-	for i := n - 1; i >= 0; i-- {
-		g.alpha[i] /= g.chol[i][i]
-		for j := range i {
-			g.alpha[j] -= g.chol[i][j] * g.alpha[i]
-		}
-	}
+	g.alpha = g.forward(g.y)
+	fit := floats.Dot(g.alpha, g.alpha)
+	blas64.Trsv(blas.Trans, g.chol, blas64.Vector{N: n, Data: g.alpha, Inc: 1})
 	return -fit/2 - logDet
 }
 
 // forward solves L x = b with the Cholesky factor L.
 func (g *surrogate) forward(b []float64) []float64 {
 	x := slices.Clone(b)
-	for i, row := range g.chol {
-		sum := x[i]
-		for k, v := range row[:i] {
-			sum -= v * x[k]
-		}
-		x[i] = sum / row[i]
-	}
+	blas64.Trsv(blas.NoTrans, g.chol, blas64.Vector{N: len(x), Data: x, Inc: 1})
 	return x
 }
 
@@ -137,11 +115,8 @@ func (g *surrogate) mean(levels []int) float64 {
 // sd returns the standard deviation of a setting's expected value.
 func (g *surrogate) sd(levels []int) float64 {
 	k := lists.Map(g.points, func(p []int) float64 { return g.kernel(levels, p) })
-	left := g.kernel(levels, levels)
-	for _, x := range g.forward(k) {
-		left -= x * x
-	}
-	return math.Sqrt(max(left, 0))
+	x := g.forward(k)
+	return math.Sqrt(max(g.kernel(levels, levels)-floats.Dot(x, x), 0))
 }
 
 // maxSD returns the standard deviation of a setting about which nothing is known.

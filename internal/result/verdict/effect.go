@@ -23,12 +23,23 @@ const equalWithin = 0.02
 // ignored, misspelt or overridden, which no exit code shows. The launches of a run are interleaved, so
 // disturbed rows count, unless their program printed an impossible time.
 func Effects(rows dataset.Set, metrics []journal.MetricInfo) []string {
-	rule := Disturbed{alternate: true}
-	good := rule.counting(rows.Good())
+	good := Disturbed{alternate: true}.counting(rows.Good())
 	main, _ := dataset.MainMetric(&journal.Header{Metrics: metrics}, good)
-	var notes []string
-	for _, names := range zipped(good) {
-		if v := newVariable(names, good, main); len(v.values) > 1 {
+	return describeEffects(zipped(good), good, main, true)
+}
+
+// EffectsOf is like Effects, for the given variables of a tuning study: environment variables, axes and the number of
+// ranks. The names in one element vary together.
+func EffectsOf(variables [][]string, rows dataset.Set, metric journal.MetricInfo) []string {
+	return describeEffects(variables, Disturbed{alternate: true}.counting(rows.Good()), metric, false)
+}
+
+// describeEffects returns a sentence for each variable with several values. advise adds which rows were disturbed, and
+// what to do if the effect is not resolved.
+func describeEffects(variables [][]string, rows dataset.Set, metric journal.MetricInfo, advise bool) (notes []string) {
+	for _, names := range variables {
+		if v := newVariable(names, rows, metric); len(v.values) > 1 {
+			v.advise = advise
 			notes = append(notes, v.verdict())
 		}
 	}
@@ -76,9 +87,9 @@ func follows(rows dataset.Set, a, b string) bool {
 	return true
 }
 
-// envVariable is a swept variable, or several that vary together, and the logarithms of the metric under each of its
+// variable is a swept variable, or several that vary together, and the logarithms of the metric under each of its
 // values.
-type envVariable struct {
+type variable struct {
 	name   string
 	metric journal.MetricInfo
 	sign   float64  // 1 if less is better, else -1
@@ -87,6 +98,7 @@ type envVariable struct {
 	points []string // of the first value
 	logs   map[string]map[configuration]float64
 	rows   dataset.Set
+	advise bool // see describeEffects
 }
 
 // configuration identifies a row apart from the variable's value. Rows that differ only in point
@@ -99,14 +111,14 @@ type configuration struct {
 
 // newVariable collects the values of a metric by value of the named variables, which vary together. Rows without the
 // metric are left out.
-func newVariable(names []string, rows dataset.Set, metric journal.MetricInfo) *envVariable {
-	v := &envVariable{name: strings.Join(names, " and "), metric: metric, sign: 1, exact: true,
+func newVariable(names []string, rows dataset.Set, metric journal.MetricInfo) *variable {
+	v := &variable{name: strings.Join(names, " and "), metric: metric, sign: 1, exact: true,
 		logs: map[string]map[configuration]float64{}}
 	if metric.Better == "higher" {
 		v.sign = -1
 	}
 	for _, r := range rows {
-		text, ok := textOf(r.Env, names)
+		text, ok := textOf(r, names)
 		if !ok || !(r.Metrics[metric.Name] > 0) {
 			continue
 		}
@@ -127,14 +139,21 @@ func newVariable(names []string, rows dataset.Set, metric journal.MetricInfo) *e
 }
 
 // textOf returns the values of variables that vary together, as one text: "4 and 8", or "4" if all are 4.
-func textOf(env point.Env, names []string) (text string, ok bool) {
+func textOf(r *journal.Row, names []string) (text string, ok bool) {
 	var texts []string
 	for _, name := range names {
-		value, has := env.Get(name)
-		if !has {
+		env, isEnv := r.Env.Get(name)
+		axis, isAxis := r.Point.Get(name)
+		switch {
+		case isEnv:
+			texts = append(texts, env.Text())
+		case isAxis:
+			texts = append(texts, axis.String())
+		case name == dataset.NumRanks && r.NumRanks != nil:
+			texts = append(texts, fmt.Sprint(*r.NumRanks))
+		default:
 			return "", false
 		}
-		texts = append(texts, value.Text())
 	}
 	if len(lists.Distinct(texts)) == 1 {
 		texts = texts[:1]
@@ -144,14 +163,18 @@ func textOf(env point.Env, names []string) (text string, ok bool) {
 
 func configurationOf(r *journal.Row, names []string) configuration {
 	rest := lists.Filter(r.Env, func(e point.EnvVar) bool { return !slices.Contains(names, e.Name) }).String()
-	return configuration{rest: rest, point: dataset.Key(r, envNames(r)...),
-		launch: fmt.Sprint(dataset.Ranks(r), "|", r.Backend, "|", rest, "|", r.Trial)}
+	ranks := dataset.Ranks(r)
+	if slices.Contains(names, dataset.NumRanks) {
+		ranks = 0
+	}
+	return configuration{rest: rest, point: dataset.Key(r, append(envNames(r), names...)...),
+		launch: fmt.Sprint(ranks, "|", r.Backend, "|", rest, "|", r.Trial)}
 }
 
 // differences returns the differences b - a between two values of the variable, by group. They are
 // logarithms with their sign chosen so that less is better. Points of one launch are not independent,
 // so each launch gives one difference: the mean over its points.
-func (v *envVariable) differences(a, b string, group func(configuration) string) map[string][]float64 {
+func (v *variable) differences(a, b string, group func(configuration) string) map[string][]float64 {
 	type cell struct{ group, launch string }
 	sums, counts := map[cell]float64{}, map[cell]int{}
 	for p, x := range v.logs[a] {
@@ -170,7 +193,7 @@ func (v *envVariable) differences(a, b string, group func(configuration) string)
 
 // interval returns the confidence interval of differences between launches at level alpha. Values
 // without noise need no minimum number of launches.
-func (v *envVariable) interval(d []float64, alpha float64) judge.Interval {
+func (v *variable) interval(d []float64, alpha float64) judge.Interval {
 	return judge.MeanDifference(d, alpha, v.exact)
 }
 
@@ -186,28 +209,36 @@ func pointNames(n int) string {
 }
 
 // tooFew returns the verdict for too few launches, with the cause and what to do.
-func (v *envVariable) tooFew() string {
+func (v *variable) tooFew() string {
 	for i, a := range v.values {
 		for _, b := range v.values[:i] {
 			if len(v.differences(a, b, oneGroup)) > 0 {
 				return fmt.Sprintf("%s: effect not resolved: fewer than %d launches of each value do not show how much launches "+
-					"differ; run with --trials 6", v.name, judge.MinLaunches)
+					"differ%s", v.name, judge.MinLaunches, v.advice("run with --trials 6"))
 			}
 		}
 	}
 	return v.name + ": effect not resolved: no point was measured with two of its values"
 }
 
+// advice returns what to do as the end of a sentence.
+func (v *variable) advice(text string) string {
+	if !v.advise {
+		return ""
+	}
+	return "; " + text
+}
+
 // verdict describes the effect of the variable in a sentence.
-func (v *envVariable) verdict() string {
+func (v *variable) verdict() string {
 	text := v.effect()
-	if n := len(v.rows.Where((*journal.Row).Disturbed)); n > 0 {
+	if n := len(v.rows.Where((*journal.Row).Disturbed)); n > 0 && v.advise {
 		text += fmt.Sprintf("; %d of %d rows were disturbed, and count", n, len(v.rows))
 	}
 	return text
 }
 
-func (v *envVariable) effect() string {
+func (v *variable) effect() string {
 	if low, high, equal := v.equal(); equal {
 		return fmt.Sprintf("%s: no visible effect: %s of its %d values is equal within %.0f %% at %s (95 %% "+
 			"intervals %+.1f to %+.1f %%)",
@@ -238,8 +269,8 @@ func (v *envVariable) effect() string {
 		}
 	}
 	if text == "" {
-		return fmt.Sprintf("%s: effect not resolved: %s of %s against %s; run more trials", v.name, v.metric.Name, best,
-			tied[0])
+		return fmt.Sprintf("%s: effect not resolved: %s of %s against %s%s", v.name, v.metric.Name, best, tied[0],
+			v.advice("run more trials"))
 	}
 	if len(tied) > 0 {
 		text += "; indistinguishable from it: " + strings.Join(tied, ", ")
@@ -248,11 +279,11 @@ func (v *envVariable) effect() string {
 }
 
 // percent converts a difference to a change of the metric in percent.
-func (v *envVariable) percent(log float64) float64 { return 100 * math.Expm1(v.sign*log) }
+func (v *variable) percent(log float64) float64 { return 100 * math.Expm1(v.sign*log) }
 
 // equal reports whether all values are equivalent to the first at every point, and the widest
 // interval.
-func (v *envVariable) equal() (low, high float64, ok bool) {
+func (v *variable) equal() (low, high float64, ok bool) {
 	for _, b := range v.values[1:] {
 		at := v.differences(v.values[0], b, func(p configuration) string { return p.point })
 		if len(at) < len(v.points) {
@@ -270,7 +301,7 @@ func (v *envVariable) equal() (low, high float64, ok bool) {
 }
 
 // rank returns the value with the best mean, and the other values from best to worst.
-func (v *envVariable) rank() (best string, others []string) {
+func (v *variable) rank() (best string, others []string) {
 	means := map[string]float64{}
 	for _, b := range v.values {
 		means[b] = v.interval(v.differences(v.values[0], b, oneGroup)[""], 0.05).Mid
@@ -283,7 +314,7 @@ func (v *envVariable) rank() (best string, others []string) {
 
 // interactions returns what the difference between two values depends on: the point, the other
 // variables, or both. There is a dependence if the intervals of two groups do not overlap.
-func (v *envVariable) interactions(a, b string) (with []string) {
+func (v *variable) interactions(a, b string) (with []string) {
 	for _, f := range []struct {
 		name  string
 		group func(configuration) string

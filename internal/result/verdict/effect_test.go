@@ -136,6 +136,33 @@ func TestEffects(t *testing.T) {
 	}
 }
 
+// The effects of a tuning study are those of its axes, its variables and its number of ranks. They are judged within
+// rounds, and nothing is advised that a study cannot do.
+func TestEffectsOfAStudy(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 1))
+	var rows dataset.Set
+	for round := range 6 {
+		for axis := range int64(3) {
+			for ranks := 1; ranks <= 2; ranks++ {
+				r := timed("x", axis, 100*math.Exp(0.01*rng.NormFloat64()-0.3*float64(axis%2)), 0.001)
+				r.NumRanks, r.Trial, r.Kind, r.Samples = &ranks, round, journal.Measured, 100
+				rows = append(rows, &r)
+			}
+		}
+	}
+	metric := journal.MetricInfo{Name: "time_us", Better: "lower"}
+	variables := [][]string{{"i"}, {"num_ranks"}, {"E"}}
+	notes := EffectsOf(variables, rows, metric)
+	if len(notes) != 2 || !strings.HasPrefix(notes[0], "i: best is 1: time_us -") ||
+		!strings.HasPrefix(notes[1], "num_ranks: ") || strings.Contains(notes[1], "best") {
+		t.Errorf("%q", notes)
+	}
+	few := EffectsOf(variables, rows[:6], metric)
+	if want := "i: effect not resolved: fewer than 4 launches of each value do not show how much launches differ"; few[0] != want {
+		t.Errorf("%q, want %q", few[0], want)
+	}
+}
+
 // Of two hundred sweeps over a variable without effect, at most 18 report a best value.
 func TestEffectsOfNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -131,7 +131,7 @@ func Sections(in Input, rows dataset.Set) (sections []bench.Section, study *tune
 	sections, err := benchSections(in.Bench, rows)
 	study, tuneErr := tuned.Load(in.Data)
 	if study != nil {
-		sections = append(tuned.Sections(*study), sections...)
+		sections = append(tuned.Sections(*study, in.Data.Rows), sections...)
 	}
 	sections = append(slices.Clip(in.Sections), sections...)
 	seen, _ := floorplan.Load(in.Data.Dir(), rows) // Figures reports damaged files

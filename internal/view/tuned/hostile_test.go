@@ -35,7 +35,7 @@ func TestHostileNames(t *testing.T) {
 	if _, ran := os.Stat(touched); ran == nil || err != nil || string(out) != hostile {
 		t.Errorf("%v, touched: %v, %q\n%s", err, ran == nil, out, script)
 	}
-	for _, line := range strings.Split(Text(r), "\n") {
+	for _, line := range strings.Split(Text(r, nil), "\n") {
 		if strings.HasPrefix(line, "FORGED") || strings.HasPrefix(line, "touch") || strings.ContainsAny(line, "\x1b\u202e") {
 			t.Errorf("%q in the text", line)
 		}

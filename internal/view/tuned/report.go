@@ -2,7 +2,6 @@ package tuned
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strings"
 
@@ -15,11 +14,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// Sections returns the sections of a report: the winners first, then the effect of each variable.
-func Sections(r tune.Result) []bench.Section {
+// Sections returns the sections of a report: the winners first, then the effect of each variable. rows are the rows of
+// the study.
+func Sections(r tune.Result, rows dataset.Set) []bench.Section {
 	lead := bench.Section{Title: "Tuning: the best setting", Lead: true}
 	if len(r.Findings) == 1 {
-		s := story{r, r.Findings[0]}
+		s := story{r, r.Findings[0], rows}
 		first, rest := s.lines()[0], s.lines()[1:]
 		lead.Text = "**" + first + "**\n"
 		for _, line := range rest {
@@ -32,10 +32,9 @@ func Sections(r tune.Result) []bench.Section {
 	}
 	out := []bench.Section{lead}
 	for _, f := range r.Findings {
-		if table := (story{r, f}).effects(); len(table) > 1 && len(r.Findings) <= maxPanels {
-			out = append(out, bench.Section{Title: strings.TrimSpace("What each variable does " + f.Per),
-				Text: "The mean of each value over all the others, against the best value of the variable; by the surrogate, " +
-					"with 99 % intervals.", Table: table})
+		if effects := (story{r, f, rows}).effects(); len(effects) > 0 && len(r.Findings) > 1 {
+			out = append(out, bench.Section{Title: "What each variable does at " + f.Per,
+				Text: "- " + strings.Join(effects, "\n- ")})
 		}
 	}
 	if found := lists.Map(statements(r), texttab.Plain); len(found) > 0 {
@@ -71,7 +70,7 @@ func levelText(v tune.Variable, level int) string {
 func winners(r tune.Result) [][]string {
 	table := [][]string{{strings.Join(r.Per, " "), "best", r.Metric + " against the default", "verdict", "launches"}}
 	for _, f := range r.Findings {
-		s, a := story{r, f}, f.Answer
+		s, a := story{r: r, f: f}, f.Answer
 		best, gain, verdict := "none works", "", ""
 		if a.Best >= 0 {
 			best = s.name(a.Best)
@@ -98,59 +97,25 @@ func winners(r tune.Result) [][]string {
 	return table
 }
 
-// effects returns a table with a line for every value of every variable.
-func (s story) effects() [][]string {
-	table := [][]string{{"variable", "share", "verdict", "value", s.r.Metric, "99 % interval"}}
-	for _, e := range s.f.Answer.Effects {
-		v := s.r.Variables[e.Variable]
-		for l, i := range e.Levels {
-			row := []string{"", "", "", Level(v, l), "best", ""}
-			if l == 0 {
-				row[0], row[1], row[2] = strings.Join(v.Names, ","), fmt.Sprintf("%.0f %%", 100*e.Share), string(e.Verdict)
-			}
-			switch {
-			case !i.Known && s.f.Levels[s.f.Default][e.Variable] == l:
-				row[4] = "the default's alone"
-			case !i.Known:
-				row[4] = "no good launch"
-			case l != e.BestLevel:
-				low, high := s.percent(i.Low), s.percent(i.High)
-				row[4], row[5] = fmt.Sprintf("%+.1f %%", s.percent(i.Mid)),
-					fmt.Sprintf("%+.1f to %+.1f %%", min(low, high), max(low, high))
-			}
-			table = append(table, row)
-		}
-	}
-	return table
-}
-
 // maxPanels is the largest number of races in a figure.
 const maxPanels = 6
 
-// Figures returns the figures of convergence, importance of the variables, and strongest
-// interaction.
+// Figures returns the figure of convergence.
 func Figures(r tune.Result) []figure.Figure {
 	findings := r.Findings[:min(len(r.Findings), maxPanels)]
 	converge := figure.Figure{Name: "tune_convergence", Title: "Best setting found, by launches"}
-	matter := figure.Figure{Name: "tune_importance", Title: "How much each variable matters"}
-	inter := figure.Figure{Name: "tune_interactions", Title: "The pair of variables that interact most"}
 	if more := len(r.Findings) - len(findings); more > 0 {
-		note := fmt.Sprintf("The first %d of %d races.", len(findings), len(r.Findings))
-		converge.Caption, matter.Caption, inter.Caption = note, note, note
+		converge.Caption = fmt.Sprintf("The first %d of %d races.", len(findings), len(r.Findings))
 	}
 	for _, f := range findings {
-		s := story{r, f}
-		if p, ok := s.convergence(); ok {
+		if p, ok := (story{r: r, f: f}).convergence(); ok {
 			converge.Panels = append(converge.Panels, p)
 		}
-		if p, ok := s.shares(); ok {
-			matter.Panels = append(matter.Panels, p)
-		}
-		if p, ok := s.interaction(); ok {
-			inter.Panels = append(inter.Panels, p)
-		}
 	}
-	return lists.Filter([]figure.Figure{converge, matter, inter}, func(f figure.Figure) bool { return len(f.Panels) > 0 })
+	if len(converge.Panels) == 0 {
+		return nil
+	}
+	return []figure.Figure{converge}
 }
 
 // convergence shows the leader relative to the default after each round.
@@ -188,58 +153,6 @@ func (s story) convergence() (figure.Panel, bool) {
 		p.Series = append(p.Series, figure.Series{Name: name, Kind: figure.Scatter, Points: []figure.Point{point}, Color: 3})
 	}
 	return p, path
-}
-
-// shares shows each variable's share of the explained variance.
-func (s story) shares() (figure.Panel, bool) {
-	zero := 0.0
-	p := figure.Panel{Title: s.f.Per, X: figure.Axis{Scale: figure.Category}, Legend: figure.LegendNone,
-		Y:    figure.Axis{Label: "share of the differences", Unit: figure.Percent, Min: &zero},
-		Note: "interactions count for each of their variables"}
-	series := figure.Series{Name: "share", Kind: figure.Bars}
-	for i, e := range s.f.Answer.Effects {
-		name := strings.Join(s.r.Variables[e.Variable].Names, ",")
-		if e.Verdict != tune.Matters {
-			name += "\n(" + string(e.Verdict) + ")"
-		}
-		p.X.Categories = append(p.X.Categories, name)
-		series.Points = append(series.Points, figure.Point{X: float64(i), Y: 100 * e.Share})
-	}
-	p.Series = []figure.Series{series}
-	return p, len(series.Points) > 0
-}
-
-// interaction shows a heat map of the pair of variables with the strongest interaction.
-func (s story) interaction() (figure.Panel, bool) {
-	pairs := s.f.Answer.Pairs
-	if len(pairs) == 0 || s.f.Answer.Best < 0 {
-		return figure.Panel{}, false
-	}
-	top := pairs[0]
-	a, b := s.r.Variables[top.A], s.r.Variables[top.B]
-	names := func(v tune.Variable) (out []string) {
-		for l := range v.Values {
-			out = append(out, levelText(v, l))
-		}
-		return out
-	}
-	p := figure.Panel{Title: s.f.Per,
-		X: figure.Axis{Label: strings.Join(b.Names, ","), Scale: figure.Category, Categories: names(b)},
-		Y: figure.Axis{Label: strings.Join(a.Names, ","), Scale: figure.Category, Categories: names(a)}}
-	p.Note = "the mean over all other variables, by the surrogate; no number: no launch"
-	heat := &figure.HeatMap{Value: figure.Axis{Label: s.r.Metric + " against the best cell", Unit: figure.Percent}}
-	for _, row := range top.Log {
-		var cells []figure.Cell
-		for _, v := range row {
-			if v < 0 {
-				v = math.NaN() // no launch has it
-			}
-			cells = append(cells, figure.Cell{Value: s.percent(v)})
-		}
-		heat.Cells = append(heat.Cells, cells)
-	}
-	p.Content = heat
-	return p, true
 }
 
 // plain matches texts that need no quotes in a shell or in YAML.

@@ -3,7 +3,6 @@
 package tuned
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -19,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
+	"github.com/kernbench/kernbench/internal/result/verdict"
 )
 
 // Load returns the latest result that the notes of a run have, or nil if there is none.
@@ -42,7 +42,7 @@ func Note(r tune.Result) (journal.Note, error) {
 	if err != nil {
 		return journal.Note{}, fmt.Errorf("recording what was found: %w", err)
 	}
-	lines := lists.Map(r.Findings, func(f tune.Finding) string { return story{r, f}.headline() })
+	lines := lists.Map(r.Findings, func(f tune.Finding) string { return story{r: r, f: f}.headline() })
 	const maxLines = 3
 	if len(lines) > maxLines {
 		lines = append(lines[:maxLines], fmt.Sprintf("and %d more winners", len(lines)-maxLines))
@@ -50,11 +50,11 @@ func Note(r tune.Result) (journal.Note, error) {
 	return journal.Note{Text: journal.Text("tuned: " + strings.Join(lines, "; ")), Tuned: data}, nil
 }
 
-// Text formats the whole result for a terminal.
-func Text(r tune.Result) string {
+// Text formats the whole result for a terminal. rows are the rows of the study.
+func Text(r tune.Result, rows dataset.Set) string {
 	var b strings.Builder
 	for i, f := range r.Findings {
-		s := story{r, f}
+		s := story{r, f, rows}
 		if i > 0 {
 			b.WriteByte('\n')
 		}
@@ -70,8 +70,9 @@ func Text(r tune.Result) string {
 
 // story formats one finding of a result.
 type story struct {
-	r tune.Result
-	f tune.Finding
+	r    tune.Result
+	f    tune.Finding
+	rows dataset.Set // of the whole study
 }
 
 // name describes a setting by its values, and marks the default.
@@ -223,7 +224,7 @@ func (s story) lines() (out []string) {
 			"the machine or the program changed in between, so the rest of the race is uncertain too", s.r.Metric,
 			s.percent(a.Expected))
 	}
-	for _, line := range s.importance() {
+	for _, line := range s.effects() {
 		add("  %s", line)
 	}
 	if n := len(a.Failed); n > 0 {
@@ -312,32 +313,22 @@ func (s story) equals() string {
 	return text
 }
 
-// importance lists the variables that have an effect and the variables that have none.
-func (s story) importance() (out []string) {
-	var matter, none, open []string
-	effects := slices.Clone(s.f.Answer.Effects)
-	slices.SortStableFunc(effects, func(a, b tune.Effect) int { return cmp.Compare(b.Share, a.Share) })
-	for _, e := range effects {
-		name := strings.Join(s.r.Variables[e.Variable].Names, ",")
-		switch e.Verdict {
-		case tune.Matters:
-			matter = append(matter, fmt.Sprintf("%s %.0f %%", name, 100*e.Share))
-		case tune.NoEffect:
-			none = append(none, name)
-		default:
-			open = append(open, name)
-		}
+// effects describes the effect of each variable, by the verdict that runs have too.
+func (s story) effects() []string {
+	rows := s.rows.Where(func(r *journal.Row) bool {
+		per := lists.Map(s.r.Per, func(name string) string {
+			if name == dataset.NumRanks {
+				return fmt.Sprintf("%s=%d", name, dataset.Ranks(r))
+			}
+			return name + "=" + dataset.Text(r, name)
+		})
+		return strings.Join(per, " ") == s.f.Per
+	})
+	metric := journal.MetricInfo{Name: s.r.Metric, Unit: s.r.Unit, Better: "lower"}
+	if s.r.Maximise {
+		metric.Better = "higher"
 	}
-	for _, x := range []struct {
-		text string
-		list []string
-	}{{"importance, as a share of all differences: ", matter}, {"no visible effect: ", none},
-		{"effect not resolved: ", open}} {
-		if len(x.list) > 0 {
-			out = append(out, x.text+strings.Join(x.list, ", "))
-		}
-	}
-	return out
+	return verdict.EffectsOf(lists.Map(s.r.Variables, func(v tune.Variable) []string { return v.Names }), rows, metric)
 }
 
 // failures lists the excluded settings by reason.

@@ -43,7 +43,7 @@ func TestFirstLine(t *testing.T) {
 			Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true},
 				Values: [][]string{{""}, {"2"}}, Unset: [][]bool{{true}, {false}}}},
 			Findings: []tune.Finding{{Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}}, Answer: c.a}}}
-		first, _, _ := strings.Cut(Text(r), "\n")
+		first, _, _ := strings.Cut(Text(r, nil), "\n")
 		if !strings.HasPrefix(first, want) {
 			t.Errorf("%s\nwant %s", first, want)
 		}
@@ -53,7 +53,7 @@ func TestFirstLine(t *testing.T) {
 		if pasted := Exports(r) + Fragment(r); (pasted != "") != strings.HasPrefix(want, "best is A=2: ") {
 			t.Errorf("%s: to paste:\n%s", want, pasted)
 		}
-		lead := Sections(r)[0]
+		lead := Sections(r, nil)[0]
 		if !strings.HasPrefix(lead.Text, "**"+first+"**\n") {
 			t.Errorf("the report begins with %s", lead.Text)
 		}
@@ -86,7 +86,7 @@ func TestSlowerBeyondDoubt(t *testing.T) {
 		text := Text(tune.Result{Metric: "time_us",
 			Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}},
 				Unset: [][]bool{{true}, {false}}}},
-			Findings: []tune.Finding{{Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}}, Answer: a}}})
+			Findings: []tune.Finding{{Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}}, Answer: a}}}, nil)
 		if !strings.Contains(text, want) || want != sure && strings.Contains(text, sure) {
 			t.Errorf("%s\nwant %s", text, want)
 		}
@@ -102,7 +102,7 @@ func TestOutByReason(t *testing.T) {
 			Answer: tune.Answer{Failed: []tune.Failure{{Setting: 1, Reason: "no route"},
 				{Setting: 2, Reason: "timeout"}, {Setting: 3, Reason: "no route"}}}}}}
 	const want = "  excluded: A=2, A=4 (no route); A=3 (timeout)\n"
-	if text := Text(r); !strings.Contains(text, want) {
+	if text := Text(r, nil); !strings.Contains(text, want) {
 		t.Errorf("%s\nwant %s", text, want)
 	}
 }
@@ -125,7 +125,7 @@ func TestCostAndDisturbance(t *testing.T) {
 		Findings: []tune.Finding{{Cells: 3, Each: 3, Size: 2, Rows: 60, Disturbed: 7, DisturbedBy: &steal,
 			Levels: map[int][]int{0: {0}, 1: {1}},
 			Answer: tune.Answer{Best: 0, Done: true, Launches: 20, Started: 2, Full: 12}}}}
-	text := Text(r)
+	text := Text(r, nil)
 	for _, want := range []string{
 		"disturbed while measured: 7 of 60 rows (steal: the hypervisor took 20.0 % of this host's cores away)",
 		"cost: 60 launches over 2 of 2 settings; the full sweep at 6 trials takes 36"} {
@@ -154,7 +154,7 @@ func TestAbstainsAndShowsModes(t *testing.T) {
 		text := Text(tune.Result{Metric: "time_us", Unit: "us",
 			Variables: []tune.Variable{{Names: []string{"A"}, Env: []bool{true}, Values: [][]string{{""}, {"2"}},
 				Unset: [][]bool{{true}, {false}}}},
-			Findings: []tune.Finding{{Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}}, Answer: c.a}}})
+			Findings: []tune.Finding{{Cells: 1, Size: 2, Levels: map[int][]int{0: {0}, 1: {1}}, Answer: c.a}}}, nil)
 		if !strings.Contains(text, c.want) || strings.Contains(text, c.lacks) {
 			t.Errorf("%s\nwant %s and no %q", text, c.want, c.lacks)
 		}
