@@ -48,14 +48,11 @@ func (a *app) abCommand() *cobra.Command {
 		Long: `Measures A and B and compares them: two sweep files, two Python files, or two commands,
 whose wall time is measured. Their launches alternate in random order, so that drift of
 the machine affects both. The rows are stored as usual, in the folders OUT/old and
-OUT/new, also after Ctrl-C. 'compare --help' explains the verdicts.
-
-Exit status: 0 nothing slower, lost or failed, 1 something is, 2 wrong usage,
-3 ambiguous or not comparable (and nothing slower), 130 interrupted.`,
+OUT/new, also after Ctrl-C. 'compare --help' explains the verdicts.`,
 		Example: fmt.Sprintf(`  %[1]s ab old.yaml new.yaml --trials 6
   %[1]s ab 'old/prog {n}' 'new/prog {n}' --axis n=1000,2000`, a.name),
 		Args:        arguments(2, 2, "two sides, such as a.yaml b.yaml"),
-		Annotations: cleansUp,
+		Annotations: cleansUp(comparisonCodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.trials < 1 {
 				return usage(fmt.Errorf("--trials %d: want at least 1, and %d for a verdict", f.trials, judge.MinLaunches))
@@ -118,7 +115,7 @@ func (a *app) runAndCompare(ctx context.Context, b abFlags, args []string) error
 	}
 	err = a.writeComparisons([]verdict.Report{report}, b.judging)
 	if interrupted {
-		return &exitError{exitInterrupted, nil}
+		return exit(exitInterrupted)
 	}
 	return err
 }

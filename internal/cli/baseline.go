@@ -54,7 +54,7 @@ After an intended change, save again with only the runs since then, such as --la
 ` + runHelp,
 		Example: fmt.Sprintf(`  %[1]s baseline save out/memory
   %[1]s baseline save out/memory@-1 --last 10`, a.name),
-		Args: arguments(1, 1, "one RUN folder such as out/memory"),
+		Args: oneRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if last < 1 {
 				return usage(fmt.Errorf("--last %d: want at least 1 run", last))
@@ -143,14 +143,13 @@ Simulated rows are compared exactly.
 With --update, the runs since the baseline become part of it unless a step is
 suspected, so that the baseline maintains itself. Without a baseline it starts one.
 
-` + runHelp + `
-
-Exit status: 0 nothing slower, lost or failed, 1 something is, 2 wrong usage or no baseline,
-3 cannot tell (and nothing slower).`,
+` + runHelp,
+		Annotations: exitsWith(codes{exitGood: "nothing slower, lost or failed", exitFailed: "something is",
+			exitUsage: "wrong usage or no baseline", exitAmbiguous: "cannot tell (and nothing slower)"}),
 		Example: fmt.Sprintf(`  %[1]s baseline check out/memory --update
   %[1]s baseline check out/memory --junit check.xml --github comment.md
   %[1]s baseline check after --baseline out/memory --only 'size>=16K'`, a.name),
-		Args: arguments(1, 1, "one RUN folder such as out/memory"),
+		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notZero(cmd.Flags(), "floor", "alpha", "tolerance"); err != nil {
 				return usage(err)

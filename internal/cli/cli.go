@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -323,6 +324,9 @@ func prepare(root *cobra.Command, commands []*cobra.Command) {
 			}
 		}
 		c.Args = func(cmd *cobra.Command, args []string) error { return usage(check(cmd, args)) }
+		if own := c.HasParent() && c.Parent().Name() != "completion"; c.RunE != nil && own {
+			c.Long = cmp.Or(c.Long, c.Short+".") + "\n\n" + exitStatus(c)
+		}
 		if work := c.RunE; work != nil && c.Annotations["kernbench_cleans_up"] == "" {
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				return readOnly(cmd.Context(), func() error { return work(cmd, args) })
@@ -337,9 +341,6 @@ func readOnly(ctx context.Context, work func() error) error {
 	debug.SetGCPercent(65)
 	return interruptible(ctx, work)
 }
-
-// cleansUp is the annotation of commands that must clean up when they are interrupted. They watch their context.
-var cleansUp = map[string]string{"kernbench_cleans_up": "true"}
 
 // interruptible runs work and abandons it at an interrupt. The work must own nothing but memory, and must
 // write files atomically.
@@ -377,18 +378,48 @@ func (a *app) benchNames() []string {
 	return names
 }
 
-// Exit codes, as listed in the help of every command.
+// Exit codes. The help of every command lists those that it has.
 const (
 	exitGood        = 0
-	exitFailed      = 1 // a row failed, a required row was not executed, or nothing ran
+	exitFailed      = 1
 	exitUsage       = 2
-	exitAmbiguous   = 3 // compare only
+	exitAmbiguous   = 3 // of commands that compare
 	exitInterrupted = 130
 )
 
-const exitHelp = `Exit status: 0 good (skipped rows allowed), 1 a row failed, a required row was
-not executed, or nothing ran, 2 wrong usage, 130 interrupted (completed rows are kept:
-continue with --resume).`
+// codes says what the exit codes of a command mean.
+type codes map[int]string
+
+// usualCodes are the exit codes of every command. A command may give them another meaning.
+var usualCodes = codes{exitGood: "good", exitFailed: "failed", exitUsage: "wrong usage", exitInterrupted: "interrupted"}
+
+// exitsWith returns the annotations of a command that declares its exit codes.
+func exitsWith(own codes) map[string]string {
+	out := map[string]string{}
+	for code, meaning := range own {
+		out[fmt.Sprint("kernbench_exit_", code)] = meaning
+	}
+	return out
+}
+
+// cleansUp returns the annotations of a command that also must clean up when it is interrupted. It watches its context.
+func cleansUp(own codes) map[string]string {
+	out := exitsWith(own)
+	out["kernbench_cleans_up"] = "true"
+	return out
+}
+
+// exitStatus describes the exit codes of a command for its help.
+func exitStatus(c *cobra.Command) string {
+	var list []string
+	for _, code := range []int{exitGood, exitFailed, exitUsage, exitAmbiguous, exitInterrupted} {
+		if text := cmp.Or(c.Annotations[fmt.Sprint("kernbench_exit_", code)], usualCodes[code]); text != "" {
+			list = append(list, fmt.Sprintf("%d %s", code, text))
+		}
+	}
+	const width = 80
+	return texttab.Wrap(strings.Fields("Exit status: "+strings.Join(list, ", ")+"."), width, "")
+}
 
 // exitError carries an exit code to Main. A nil err means that the reason has already been printed.
 type exitError struct {

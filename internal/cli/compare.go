@@ -42,10 +42,11 @@ value with each of the others, or the named ones (--by algorithm=ring,tree).
 
 ` + runHelp + `
 
-Below the table is the geometric mean over the points, which --alpha covers too.
+Below the table is the geometric mean over the points, which --alpha covers too.`
 
-Exit status: 0 nothing slower, lost or failed, 1 something is, 2 wrong usage,
-3 ambiguous or not comparable (and nothing slower).`
+// comparisonCodes are the exit codes of commands that compare runs.
+var comparisonCodes = codes{exitGood: "nothing slower, lost or failed", exitFailed: "something is",
+	exitAmbiguous: "ambiguous or not comparable (and nothing slower)"}
 
 // judging holds the flags of the commands that print verdicts.
 type judging struct {
@@ -87,7 +88,7 @@ func (a *app) compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW | compare RUN [--by VAR]",
 		Short: "Show what became faster or slower between two runs, or values within one",
-		Long:  compareHelp,
+		Long:  compareHelp, Annotations: exitsWith(comparisonCodes),
 		Example: fmt.Sprintf(`  %[1]s compare out/memory@-1 out/memory
   %[1]s compare out/sweep
   %[1]s compare before after --format junit > compare.xml
@@ -116,11 +117,10 @@ func (a *app) historyCommand() *cobra.Command {
 		Long: `Searches all runs of a folder up to RUN for the runs where a point or the whole bench
 became faster or slower for good. Each kind of machine is treated separately.
 
-` + runHelp + `
-
-Exit status: 0 good, also if there are changes, 2 wrong usage.`,
-		Example: fmt.Sprintf("  %[1]s history out/memory\n  %[1]s history out/memory --metric gbps --format json", a.name),
-		Args:    arguments(1, 1, "one RUN folder such as out/memory"),
+` + runHelp,
+		Annotations: exitsWith(codes{exitGood: "good, also if there are changes"}),
+		Example:     fmt.Sprintf("  %[1]s history out/memory\n  %[1]s history out/memory --metric gbps --format json", a.name),
+		Args:        oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.complete(a, cmd.Flags()); err != nil {
 				return err
@@ -269,10 +269,9 @@ chosen by other trials, so that luck does not choose it. 'kernbench docs statist
 Above the table it lists how the peers' runs differ from OURS. Runs on another CPU or
 GPU model are not comparable, unless --ignore names the difference.
 
-` + runHelp + `
-
-Exit status: 0 both goals met, 1 one of them not met, 2 wrong usage, 3 not
-resolved or not comparable.`,
+` + runHelp,
+		Annotations: exitsWith(codes{exitGood: "both goals met", exitFailed: "one of them not met",
+			exitAmbiguous: "not resolved or not comparable"}),
 		Example: fmt.Sprintf("  %[1]s speedup out/ours out/openmpi out/mpich --goal 3.5\n  %[1]s speedup out/bf16 out/f32 "+
 			"--except dtype --least 1.6 --goal 1.6", a.name),
 		Args: arguments(2, -1, "OURS and at least one PEER"),

@@ -72,14 +72,14 @@ Several nodes need a shared secret of at least 16 characters, in a file
 (--rdzv-secret-file) or in ` + job.SecretVar + `:
   head -c 32 /dev/urandom | base64 > secret && chmod 600 secret
 
-Exit status: 0 if every rank succeeded; otherwise the status of the rank that failed
-first (128 + N if signal N killed it), or 1 if no rank failed by itself (lost node,
-stopped rank, missing nodes); 2 wrong usage, 130 interrupted.`,
+If a rank fails, the exit status is that of the rank that failed first (128 + N if signal
+N killed it).`,
 		Example: fmt.Sprintf(`  %[1]s launch --standalone --nproc-per-node 4 -- python3 train.py
   %[1]s launch --nnodes 2 --nproc-per-node 8 --rdzv-endpoint node0:29400 --rdzv-secret-file secret -- ./program
   %[1]s launch --standalone --nproc-per-node 4 --log-dir logs --redirects 3 --tee 0:3 -- ./program`, a.name),
-		Annotations: cleansUp,
-		Args:        arguments(1, -1, "a program after --, such as -- python3 train.py"),
+		Annotations: cleansUp(codes{exitGood: "every rank succeeded",
+			exitFailed: "no rank failed by itself (lost node, stopped rank, missing nodes)"}),
+		Args: arguments(1, -1, "a program after --, such as -- python3 train.py"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			args, err := f.asTorchrun(cmd, args, a.environ)
 			if err != nil {

@@ -69,7 +69,7 @@ func (a *app) probeCommand() *cobra.Command {
   %[1]s probe --cores 2,16 --out limits.json
   %[1]s launch --nnodes 2 --rdzv-endpoint node0:29400 --rdzv-secret-file secret -- %[1]s probe`, a.name),
 		Args:        noArguments,
-		Annotations: cleansUp,
+		Annotations: cleansUp(nil),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(probeFormats, f.format) {
 				return usage(suggest.Unknown("format", f.format, probeFormats))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,8 +32,13 @@ const specHelp = `SPEC is a list (1,2,8), a geometric range (1K:64M:x4), a linea
 or powers of two (pow2:8:13), in any combination. K = Ki = 1024 on byte axes.
 For --env, a bare - leaves the variable unset.`
 
-// onlyOneName explains why a further argument of `run` or `tune` is refused.
-const onlyOneName = "a benchmark is named by --bench, a sweep file by -f; only the first needs no flag"
+// runCodes are the exit codes of a run.
+var runCodes = codes{exitGood: "good (skipped rows allowed)",
+	exitFailed:      "a row failed, a required row was not executed, or nothing ran",
+	exitInterrupted: "interrupted (completed rows are kept: continue with --resume)"}
+
+// onlyOneName refuses the further arguments of `run` and `tune`.
+var onlyOneName = arguments(0, 0, "a benchmark is named by --bench, a sweep file by -f; only the first needs no flag")
 
 func (a *app) runCommand(ctx context.Context) (*cobra.Command, error) {
 	var f request.Flags
@@ -50,9 +54,7 @@ soon as it is complete. Tables and figures are views of this file.
 
 The name of a bench or of a file needs no flag: ` + "`run memory`, `run -q sweep.yaml`" + `.
 With a bench, its own axes and options are flags too:
-'` + a.name + ` run --bench NAME --help' lists them.
-
-` + exitHelp,
+'` + a.name + ` run --bench NAME --help' lists them.`,
 		Example: fmt.Sprintf(`  %[1]s run --bench memory
   %[1]s run --bench memory --size 4K:256M:x4 --ranks 1,2 --only 'size>=1M && num_ranks==2'
   %[1]s run --bench memory --env GOGC=50,100,- --trials 6
@@ -62,8 +64,8 @@ With a bench, its own axes and options are flags too:
   %[1]s run -f sweep.yaml --env NCCL_MIN_CTAS=32,64 --env NCCL_MAX_CTAS=32,64 --zip NCCL_MIN_CTAS,NCCL_MAX_CTAS
   %[1]s run --bench memory --ranks 2 --launcher 'mpirun --hostfile hosts' --interface eth0
   %[1]s run --bench memory --plot x=size,y=gbps,by=num_ranks --out out/mine`, a.name),
-		Args:        arguments(0, 0, onlyOneName),
-		Annotations: cleansUp,
+		Args:        onlyOneName,
+		Annotations: cleansUp(runCodes),
 	}
 	f.Declare(cmd.Flags(), a.name)
 	benches, read, err := a.selectBenches(ctx, cmd)
@@ -96,16 +98,16 @@ With a bench, its own axes and options are flags too:
 // flags for their axes and options.
 func (a *app) selectBenches(ctx context.Context, cmd *cobra.Command) ([]*bench.Bench, request.Values, error) {
 	cmd.ValidArgsFunction = guide.NamesOrFiles(a.benches) // until the arguments name a bench
-	before, args, typed := guide.Completing(a.args)
+	args, completing := guide.Completing(a.args)
 	if len(args) == 0 || args[0] != cmd.Name() {
 		return nil, nil, nil
 	}
-	fixed := request.Fixed(cmd.Flags())
-	named := request.NameBench(fixed, a.benches, args[1:])
-	a.args = slices.Concat(before, args[:1], named, typed)
-	benches, err := request.Select(ctx, fixed, a.benches, named)
-	if err != nil && len(before) == 0 {
+	benches, words, err := request.Select(ctx, cmd.Flags(), a.benches, args[1:])
+	if err != nil && !completing {
 		return nil, nil, loadError(ctx, err)
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		return onlyOneName(cmd, args[min(words, len(args)):])
 	}
 	read, err := request.Bind(cmd.Flags(), benches)
 	guide.Complete(cmd, a.benches, benches)
@@ -124,7 +126,7 @@ func (a *app) explain(cmd *cobra.Command, benches []*bench.Bench) {
 	if len(benches) == 1 {
 		cmd.Example = a.benchExamples(benches[0])
 		if benches[0].Doc != "" {
-			cmd.Long = benches[0].Doc + "\n\n" + specHelp + "\n\n" + exitHelp
+			cmd.Long = benches[0].Doc + "\n\n" + specHelp
 		}
 	}
 }
@@ -267,16 +269,16 @@ func follow(ctx context.Context, self job.Process, of *jobenv.Job) error {
 	cfg, err := self.HostConfig(of)
 	switch {
 	case err != nil && of.LocalRank > 0: // local rank 0 reports the same error
-		return &exitError{code: exitUsage}
+		return exit(exitUsage)
 	case err != nil: // each host reports its error, because it may concern only this host
 		return err
 	}
 	err = rankhost.Follow(ctx, cfg)
 	switch {
 	case errors.Is(err, rankhost.ErrInterrupted):
-		return &exitError{code: exitInterrupted}
+		return exit(exitInterrupted)
 	case errors.Is(err, rankhost.ErrGivenUp):
-		return &exitError{code: exitFailed}
+		return exit(exitFailed)
 	}
 	return err
 }

@@ -30,12 +30,10 @@ and leaves nothing behind.
 Checks that do not apply, for example because a library is not installed, are skipped
 with a reason. With --backend only that backend is checked, with up to four ranks, and
 it must be available. Libraries whose ranks spin while waiting get no more ranks than
-cores. --launcher chooses what starts the ranks, and thereby which MPI is checked.
-
-Exit status: 0 nothing failed, 1 a check failed, 2 wrong usage, 130 interrupted.`,
+cores. --launcher chooses what starts the ranks, and thereby which MPI is checked.`,
 		Example: fmt.Sprintf("  %[1]s selftest\n  %[1]s selftest --backend cpu\n  %[1]s selftest --backend mpi --launcher "+
 			"mpiexec.mpich\n  %[1]s selftest --json > selftest.json", a.name),
-		Annotations: cleansUp,
+		Annotations: cleansUp(codes{exitGood: "nothing failed", exitFailed: "a check failed"}),
 		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if launcher != "" && backend == "" {
@@ -77,7 +75,7 @@ func (a *app) checks(ctx context.Context, asJSON bool, run func(report func(self
 			counts[selftest.Failed], counts[selftest.Skipped])
 	}
 	if err == nil && counts[selftest.Failed] > 0 {
-		return &exitError{code: exitFailed}
+		return exit(exitFailed)
 	}
 	return err
 }
@@ -117,9 +115,9 @@ opened, launchers of ranks, instruction sets of the processor, limits of this pr
 (cores, memory, shared memory, locked memory, open files), and network interfaces with
 the default one.
 
-The default configuration needs none of the optional ones. Exit status 0.`,
+The default configuration needs none of the optional ones.`,
 		Example:     fmt.Sprintf("  %[1]s doctor\n  %[1]s doctor --format json", a.name),
-		Annotations: cleansUp,
+		Annotations: cleansUp(nil),
 		Args:        noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			findings := doctor.Examine(doctor.Local(cmd.Context()))

@@ -62,7 +62,7 @@ and ends with the exit status of that run.
   %[1]s show out/memory --all-builds
   %[1]s show out/memory --plot x=size,y=gbps,by=num_ranks
   %[1]s show out/memory --format benchfmt > new.txt && benchstat old.txt new.txt`, a.name),
-		Args: arguments(1, 1, "one RUN folder such as out/memory"),
+		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.following {
 				return a.follow(cmd.Context(), args[0], f)

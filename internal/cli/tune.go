@@ -82,16 +82,14 @@ The default setting has every variable unset and every axis at its first value, 
 --default says otherwise. Rows go to RUN/journal.jsonl like those of any run; --resume
 continues an interrupted study. 'kernbench docs tune' explains how it decides.
 
-` + specHelp + `
-
-Exit status: 0 some setting works, 1 none works, 2 wrong usage, 130 interrupted (the best
-so far is printed; continue with --resume).`,
+` + specHelp + ``,
 		Example: fmt.Sprintf(`  %[1]s tune -f sweep.yaml --minimise time_us
   %[1]s tune -f sweep.yaml --maximise busbw --over size --budget 30m
   %[1]s tune --bench memory --maximise gbps --env GOGC=50,100,200 --env GOMAXPROCS=1,2 --ranks 1 --over size,op
   %[1]s tune --bench collectives --ranks 2,4`, a.name),
-		Args:        arguments(0, 0, onlyOneName),
-		Annotations: cleansUp,
+		Args: onlyOneName,
+		Annotations: cleansUp(codes{exitGood: "some setting works", exitFailed: "none works",
+			exitInterrupted: "interrupted (the best so far is printed; continue with --resume)"}),
 	}
 	f.declare(cmd.Flags(), a.name)
 	benches, read, err := a.selectBenches(ctx, cmd)
@@ -189,9 +187,9 @@ func (a *app) concludeTune(j request.Planned, f request.Flags, res run.Result) e
 		return err
 	case res.Interrupted:
 		a.stderr.Printf("%s: interrupted; completed rows are in %s, --resume continues the study\n", a.name, j.Out)
-		return &exitError{code: exitInterrupted}
+		return exit(exitInterrupted)
 	case !works:
-		return &exitError{code: exitFailed}
+		return exit(exitFailed)
 	}
 	return nil
 }

@@ -17,9 +17,10 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify RUN",
 		Short: "Check the journal of a run: every checksum, and every number against its stored samples",
 		Long: "Checks the checksum of every line of the journal, and computes the times of the run again from\ntheir " +
-			"stored samples.\n\n" + runHelp + "\n\nExit status: 0 no damage found, 1 something is wrong, 2 wrong usage.",
-		Example: fmt.Sprintf("  %[1]s verify out/memory", a.name),
-		Args:    oneRun,
+			"stored samples.\n\n" + runHelp,
+		Annotations: exitsWith(codes{exitGood: "no damage found", exitFailed: "something is wrong"}),
+		Example:     fmt.Sprintf("  %[1]s verify out/memory", a.name),
+		Args:        oneRun,
 		RunE: func(_ *cobra.Command, args []string) error {
 			j, r, err := a.load(args[0])
 			if err != nil {

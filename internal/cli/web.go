@@ -35,11 +35,9 @@ so that they open faster the next time.
 By default only this host can open the page. On other addresses (--addr 0.0.0.0:7878) a
 token is required: the printed address contains it, and programs send it as
 "Authorization: Bearer TOKEN". The token is random unless --token-file sets it. The
-connection is not encrypted; use ssh -L on networks that you do not trust.
-
-Exit status: 0 ended by Ctrl-C, 1 cannot serve, 2 wrong usage.`,
+connection is not encrypted; use ssh -L on networks that you do not trust.`,
 		Example:     fmt.Sprintf("  %[1]s web\n  %[1]s web out --addr 127.0.0.1:0\n  %[1]s web out/memory", a.name),
-		Annotations: cleansUp,
+		Annotations: cleansUp(codes{exitGood: "ended by Ctrl-C", exitFailed: "cannot serve"}),
 		Args:        arguments(0, 1, "at most one folder of results, such as out"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := "out"

@@ -11,17 +11,17 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// Completing splits a command line with which a shell asks for a completion: cobra's completion command, the command
-// line itself, and the word that is being typed. Another command line has the middle part only.
-func Completing(args []string) (request, line, typed []string) {
+// Completing returns the command line that the arguments complete, without the word that is being typed, if they are
+// cobra's request of a completion. Otherwise it returns the arguments.
+func Completing(args []string) (line []string, is bool) {
 	if len(args) < 2 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
-		return nil, args, nil
+		return args, false
 	}
-	request, line, typed = args[:1], args[1:len(args)-1], args[len(args)-1:]
+	line = args[1 : len(args)-1]
 	if slices.ContainsFunc(line, func(a string) bool { return strings.HasSuffix(a, ".py") }) {
-		return request, nil, typed // pressing Tab must not execute a Python file
+		return nil, true // pressing Tab must not execute a Python file
 	}
-	return request, line, typed
+	return line, true
 }
 
 // Complete registers completions for a command's flags: names of benches, values of axes, choices

@@ -3,7 +3,6 @@ package request
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -11,109 +10,52 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 )
 
-// arguments are the arguments of `run`, split before its flags are complete: the flags of a bench are
-// known only once the arguments have named it.
-type arguments struct {
-	flags []flagValue
-	words []word // arguments that are neither flags nor values of known flags
-}
-
-// flagValue is a flag with its value, which is "" if it has none.
-type flagValue struct{ name, value string }
-
-// word is an argument by itself.
-type word struct {
-	text  string
-	at    int    // its index
-	after string // the unknown flag before it, whose value it may be
-}
-
-// split parses arguments like pflag, but accepts flags that are not in fl.
-func split(fl *pflag.FlagSet, args []string) (a arguments) {
-	for i := 0; i < len(args); i++ {
-		arg, unknown := args[i], ""
-		switch {
-		case arg == "--":
-			return a
-		case len(arg) < 2 || arg[0] != '-':
-			a.words = append(a.words, word{text: arg, at: i})
-			continue
-		case !strings.HasPrefix(arg, "--"):
-			known, needsValue := a.short(fl, arg[1:])
-			if known && needsValue && i+1 < len(args) {
-				i++
-				a.flags[len(a.flags)-1].value = args[i]
-			}
-			continue
+// firstPass parses the arguments of `run` before its flags are complete: the flags of a bench are known only once the
+// arguments have named it. fl has the flags of the command. The result has all of them as lists of texts, and accepts
+// unknown flags. The word after one of these is its value, unless each bench that has the flag needs no value for it.
+func firstPass(fl *pflag.FlagSet, known []*bench.Bench, args []string) *pflag.FlagSet {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	all.ParseErrorsAllowlist.UnknownFlags = true
+	all.SetNormalizeFunc(Normalize)
+	add := func(name, shorthand, implied string) {
+		if all.Lookup(name) == nil {
+			all.StringArrayP(name, shorthand, nil, "")
+			all.Lookup(name).NoOptDefVal = implied
 		}
-		name, value, has := strings.Cut(arg[2:], "=")
-		name = normal(name)
-		f := fl.Lookup(name)
-		switch {
-		case has || f != nil && f.NoOptDefVal != "" || name == "help" || i+1 == len(args):
-		case f != nil:
-			i++
-			value = args[i]
-		case !strings.HasPrefix(args[i+1], "-"):
-			i++
-			unknown = name
-			a.words = append(a.words, word{args[i], i, unknown})
-		}
-		a.flags = append(a.flags, flagValue{name, value})
 	}
-	return a
+	fl.VisitAll(func(f *pflag.Flag) { add(f.Name, f.Shorthand, f.NoOptDefVal) })
+	own := pflag.NewFlagSet("", pflag.ContinueOnError) // flags that a bench may replace
+	var f Flags
+	f.DeclareSampling(own)
+	f.DeclareLabels(own)
+	own.VisitAll(func(f *pflag.Flag) { add(f.Name, f.Shorthand, f.NoOptDefVal) })
+	add("help", "h", "true")
+	flags := lists.Map(known, benchFlags)
+	for _, s := range slices.Concat(flags...) {
+		needsValue := func(f benchFlag) bool { return normal(f.name) == normal(s.name) && f.implied == "" }
+		if s.implied != "" && !slices.ContainsFunc(slices.Concat(flags...), needsValue) {
+			add(s.name, "", s.implied)
+		}
+	}
+	_ = all.Parse(args) // the complete flags report mistakes
+	return all
 }
 
-// short reads the letters of an argument such as -qf. It reports whether the last one is known, and whether
-// its value is the next argument.
-func (a *arguments) short(fl *pflag.FlagSet, letters string) (known, needsValue bool) {
-	for letters != "" {
-		f := fl.ShorthandLookup(letters[:1])
-		if letters = letters[1:]; f == nil {
-			return false, false
-		}
-		a.flags = append(a.flags, flagValue{name: f.Name})
-		if f.NoOptDefVal != "" {
-			continue
-		}
-		a.flags[len(a.flags)-1].value = strings.TrimPrefix(letters, "=")
-		return true, letters == ""
+// nameBench returns the first word of the arguments as the value of --bench or --file, if it takes the place of
+// these flags: `run -q memory` means `run -q --bench memory`, and `run sweep.yaml` means `run -f sweep.yaml`.
+func nameBench(parsed *pflag.FlagSet) (flag, word string) {
+	words := parsed.Args()
+	if end := parsed.ArgsLenAtDash(); end >= 0 {
+		words = words[:end]
 	}
-	return true, false
-}
-
-// values returns the values of a flag.
-func (a arguments) values(name string) []string {
-	of := lists.Filter(a.flags, func(f flagValue) bool { return f.name == name && f.value != "" })
-	return lists.Map(of, func(f flagValue) string { return f.value })
-}
-
-// NameBench adds --bench or --file before a bench or a file that is named without a flag: `run -q memory` means
-// `run -q --bench memory`, and `run sweep.yaml` means `run -f sweep.yaml`. A word after a flag that is not in fl is the
-// value of that flag, unless the word names a bench whose flag of this name takes no value.
-func NameBench(fl *pflag.FlagSet, known []*bench.Bench, args []string) []string {
-	a := split(fl, args)
-	if slices.ContainsFunc(a.flags, func(f flagValue) bool { return f.name == "bench" || f.name == "file" }) {
-		return args
+	if len(words) == 0 || parsed.Changed("bench") || parsed.Changed("file") {
+		return "", ""
 	}
-	w, found := lists.First(a.words, func(w word) bool { return w.after == "" || switchOf(known, w.text, w.after) })
-	if !found {
-		return args
-	}
-	flag := "--bench"
-	switch filepath.Ext(w.text) {
+	switch filepath.Ext(words[0]) {
 	case ".yaml", ".yml", ".py":
-		flag = "-f"
+		return "file", words[0]
 	}
-	return slices.Insert(slices.Clone(args), w.at, flag)
-}
-
-// switchOf reports whether a bench of this name has a flag that needs no value.
-func switchOf(known []*bench.Bench, name, flag string) bool {
-	b, found := lists.First(known, func(b *bench.Bench) bool { return b.Name == name })
-	return found && slices.ContainsFunc(benchFlags(b), func(f benchFlag) bool {
-		return normal(f.name) == flag && f.implied != ""
-	})
+	return "bench", words[0]
 }
 
 // owners returns the names of the benches that have a flag.

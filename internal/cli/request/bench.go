@@ -130,17 +130,26 @@ func benchFlags(b *bench.Bench) []benchFlag {
 
 // Select finds the benches named by the arguments of `run`. It runs before the flags are parsed,
 // because benches add flags. If a file declares several benches, --bench chooses among them. fl has the flags
-// that do not depend on the bench.
+// that do not depend on the bench. words is 1 if the first word names the bench or file, and else 0.
 func Select(ctx context.Context, fl *pflag.FlagSet, known []*bench.Bench, args []string) (selected []*bench.Bench,
-	err error) {
-	parsed := split(fl, args)
-	names, files, limit := parsed.values("bench"), parsed.values("file"), importLimit(parsed)
+	words int, err error) {
+	parsed := firstPass(fl, known, args)
+	if flag, word := nameBench(parsed); word != "" {
+		words = 1
+		_ = parsed.Set(flag, word) // a list of texts accepts it
+	}
+	names, _ := parsed.GetStringArray("bench")
+	files, _ := parsed.GetStringArray("file")
+	var limit time.Duration // the flag parser reports a value that is not a time
+	if texts, _ := parsed.GetStringArray(importFlag); len(texts) > 0 {
+		limit, _ = time.ParseDuration(texts[len(texts)-1])
+	}
 	var ofFiles []*bench.Bench
 	several := false
 	for _, f := range files {
-		found, err := LoadFile(ctx, f, limit)
+		found, err := LoadFile(ctx, f, max(limit, 0))
 		if err != nil {
-			return nil, err
+			return nil, words, err
 		}
 		ofFiles = append(ofFiles, found...)
 		several = several || found[0].Script != nil
@@ -150,23 +159,14 @@ func Select(ctx context.Context, fl *pflag.FlagSet, known []*bench.Bench, args [
 	}
 	if len(names) > 0 {
 		if selected, err = Named(known, names); err != nil {
-			return nil, err
+			return nil, words, err
 		}
 	}
-	return append(selected, ofFiles...), nil
+	return append(selected, ofFiles...), words, nil
 }
 
 // importFlag is the flag that limits the import of a Python file.
 const importFlag = "import-timeout"
-
-// importLimit returns the value of --import-timeout among the arguments, or 0. The flag parser reports
-// a value that is not a time.
-func importLimit(a arguments) (limit time.Duration) {
-	for _, text := range a.values(importFlag) {
-		limit, _ = time.ParseDuration(text)
-	}
-	return max(limit, 0)
-}
 
 // LoadFile reads the benches that a file declares, at least one. The file is a Python file, a
 // program that speaks the protocol, or a sweep in YAML. limit limits the import of a Python file; 0

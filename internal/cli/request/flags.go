@@ -229,18 +229,6 @@ func (f *Flags) DeclareLabels(fl *pflag.FlagSet) {
 	addFree(fl, own, outputFlags)
 }
 
-// Fixed returns the flags that do not depend on the bench: the flags of a command, and the flags that a bench may
-// replace.
-func Fixed(fl *pflag.FlagSet) *pflag.FlagSet {
-	all := pflag.NewFlagSet("", pflag.ContinueOnError)
-	fl.VisitAll(all.AddFlag)
-	var f Flags
-	f.DeclareSampling(all)
-	f.DeclareLabels(all)
-	all.SetNormalizeFunc(fl.GetNormalizeFunc())
-	return all
-}
-
 // addFree adds the flags whose names are not taken, under a title of the help.
 func addFree(fl, own *pflag.FlagSet, title string) {
 	guide.Under(title, own)

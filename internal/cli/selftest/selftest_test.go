@@ -117,7 +117,7 @@ func TestInterrupted(t *testing.T) {
 	var got []Result
 	err := Run(ctx, Options{Environ: os.Environ(), Report: func(r Result) {
 		got = append(got, r)
-		if r.Name == "sockets" {
+		if r.Name == "worker processes" {
 			cancel()
 		}
 	}})

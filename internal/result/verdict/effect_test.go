@@ -158,8 +158,9 @@ func TestEffectsOfAStudy(t *testing.T) {
 		t.Errorf("%q", notes)
 	}
 	few := EffectsOf(variables, rows[:6], metric)
-	if want := "i: effect not resolved: fewer than 4 launches of each value do not show how much launches differ"; few[0] != want {
-		t.Errorf("%q, want %q", few[0], want)
+	if !strings.HasSuffix(few[0], "effect not resolved: fewer than 4 launches of each value do not show how much launches "+
+		"differ") {
+		t.Errorf("%q", few)
 	}
 }
 
