@@ -119,8 +119,9 @@ became faster or slower for good. Each kind of machine is treated separately.
 
 ` + runHelp,
 		Annotations: exitsWith(codes{exitGood: "good, also if there are changes"}),
-		Example:     fmt.Sprintf("  %[1]s history out/memory\n  %[1]s history out/memory --metric gbps --format json", a.name),
-		Args:        oneRun,
+		Example: fmt.Sprintf("  %[1]s history out/memory\n  %[1]s history out/memory --metric gbps --format json",
+			a.name),
+		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.complete(a, cmd.Flags()); err != nil {
 				return err

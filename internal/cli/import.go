@@ -59,8 +59,9 @@ A log must agree with itself. A row that contradicts itself or the rest of the l
 failed, a size that the run was asked for and the log lacks was not executed, and a
 message of a failure fails the import. Messages of NCCL's log are skipped and counted.`,
 		Annotations: exitsWith(codes{
-			exitFailed: "a row failed (wrong results, a false claim), a required row was not executed, or the log ends in a failure",
-			exitUsage:  "wrong usage or an unreadable file"}),
+			exitFailed: "a row failed (wrong results, a false claim), a required row was not executed, or the log ends in " +
+				"a failure",
+			exitUsage: "wrong usage or an unreadable file"}),
 		Example: strings.TrimSuffix(importFormats("  "+a.name+" import --as %s %[3]s\n"), "\n"),
 		Args:    arguments(1, -1, "FILEs that another tool wrote"),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.importFiles(args, f) },

@@ -40,10 +40,9 @@ type probeFlags struct {
 }
 
 const probeLong = `Measures the limits of this host: the bandwidth with which 1 to n cores copy and
-read memory, from the first-level cache to main memory; the latency of a cache line,
-a futex wake and a message over a Unix or TCP socket between two cores; and the
-bandwidth with which cores exchange data. Benches compare their times with these
-limits. The read test reads four arrays at once with the widest instructions; the bench
+read memory, from the first-level cache to main memory; the latency of a cache line
+between two cores; and the bandwidth with which cores exchange data. Benches compare
+their times with these limits. The read test reads four arrays at once with the widest instructions; the bench
 memory reads one array in a plain loop, which is slower from the caches.
 
 The result is stored in the user's cache folder, by class of host, until the host or
@@ -231,14 +230,6 @@ func writeProbe(w io.Writer, format string, r probe.Result) error {
 	t = texttab.Table{Columns: []texttab.Column{{Title: "one way"}, {Title: "us", Right: true}}}
 	for _, h := range r.Hops {
 		t.Add(fmt.Sprintf("cache line, core %d to %d", h.From, h.To), unit.FormatSig(h.US, 3))
-	}
-	for _, l := range []struct {
-		name string
-		us   float64
-	}{{"futex wake", r.FutexWake}, {"unix socket", r.Unix}, {"TCP loopback", r.TCP}} {
-		if l.us > 0 {
-			t.Add(l.name, unit.FormatSig(l.us, 3))
-		}
 	}
 	if len(t.Lines) == 0 {
 		return nil // a single core has no latencies

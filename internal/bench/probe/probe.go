@@ -1,7 +1,6 @@
 // Package probe measures the limits of this host: how fast 1 to n cores copy and read memory at
 // each working-set size, how fast they exchange the contents of private memory, and how long a
-// cache line, a futex wake and a message take from one core to another. The times of collectives
-// are compared with these limits.
+// cache line takes from one core to another. The times of collectives are compared with these limits.
 //
 // Only [Measure] measures. The methods of [Result] are pure, so that limits can be computed from a file
 // of any host. A stored result is used only on the same class of host and by the same version of
@@ -23,7 +22,6 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/dtype"
-	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/comm/syncgroup"
 	"github.com/kernbench/kernbench/internal/host/clock"
@@ -110,9 +108,10 @@ func (b *prober) config() measure.Config {
 	return cfg
 }
 
-// timeCalls samples one call per core, on all cores at once, and summarizes the times of the
-// slowest core in microseconds. Each call runs in its own goroutine, on a thread bound to its core.
-func (b *prober) timeCalls(ids []int, call func(i int) func() error) (stats.Summary, error) {
+// minTime samples one call per core, on all cores at once, and returns the shortest time of the slowest core in
+// microseconds: a limit is the best value observed, because disturbances only make it worse. Each call runs in its own
+// goroutine, on a thread bound to its core.
+func (b *prober) minTime(ids []int, call func(i int) func() error) (us float64, err error) {
 	groups := syncgroup.Local(len(ids))
 	results := make([]*measure.Result, len(ids))
 	errs := make([]error, len(ids))
@@ -129,20 +128,12 @@ func (b *prober) timeCalls(ids []int, call func(i int) func() error) (stats.Summ
 	}
 	wait.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return stats.Summary{}, fmt.Errorf("on cores %v: %w", ids, err)
+		return 0, fmt.Errorf("on cores %v: %w", ids, err)
 	}
-	s := measure.Analyze(results[0].Samples).Summary
-	if !(s.Min > 0) {
-		return s, fmt.Errorf("on cores %v: a call took %v µs: the clock is too coarse", ids, s.Min)
+	if us = slices.Min(measure.PerIterationMax(results[0].Samples)); !(us > 0) {
+		return us, fmt.Errorf("on cores %v: a call took %v µs: the clock is too coarse", ids, us)
 	}
-	return s, nil
-}
-
-// minTime returns the shortest sampled time in microseconds. A limit is the best value observed,
-// because disturbances only make it worse.
-func (b *prober) minTime(cores []int, call func(i int) func() error) (us float64, err error) {
-	s, err := b.timeCalls(cores, call)
-	return s.Min, err
+	return us, nil
 }
 
 // allowedCores returns the cores that the control group grants to this process, limited to its CPU quota.

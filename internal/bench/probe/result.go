@@ -45,12 +45,6 @@ type Result struct {
 	// shared memory, all at the same time. Bytes is the memory that each core touches. It is empty with a
 	// single core.
 	Exchange []Cell `json:"exchange,omitempty"`
-	// One-way times in µs between the first two cores; 0 with a single core. FutexWake is the time from
-	// a wake until the woken thread runs. Unix and TCP are for eight bytes over a socket while both ends
-	// spin.
-	FutexWake float64 `json:"futex_wake_us,omitempty"`
-	Unix      float64 `json:"unix_us,omitempty"`
-	TCP       float64 `json:"tcp_us,omitempty"`
 }
 
 // Cell is the bandwidth of a number of cores, each with a working set of Bytes. The working set of a copy
@@ -147,11 +141,6 @@ func (r Result) withBest(old Result) Result {
 			if o.From == h.From && o.To == h.To {
 				r.Hops[i].US = min(h.US, o.US)
 			}
-		}
-	}
-	for _, us := range [][2]*float64{{&r.FutexWake, &old.FutexWake}, {&r.Unix, &old.Unix}, {&r.TCP, &old.TCP}} {
-		if *us[1] > 0 {
-			*us[0] = min(*us[0], *us[1])
 		}
 	}
 	return r

@@ -21,15 +21,25 @@ import (
 
 // loopbackPair returns the two ends of a connection within this process.
 func loopbackPair() (a, b *Link, err error) {
-	dialled, accepted, err := connection.LoopbackPair()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
 	}
-	if a, err = NewLink(dialled, 1, time.Minute); err != nil {
+	defer l.Close()
+	dialled, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return nil, nil, err
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		dialled.Close()
+		return nil, nil, err
+	}
+	if a, err = NewLink(dialled.(*net.TCPConn), 1, time.Minute); err != nil {
 		accepted.Close()
 		return nil, nil, err
 	}
-	if b, err = NewLink(accepted, 0, time.Minute); err != nil {
+	if b, err = NewLink(accepted.(*net.TCPConn), 0, time.Minute); err != nil {
 		a.Close()
 	}
 	return a, b, err

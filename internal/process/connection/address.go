@@ -88,29 +88,6 @@ func Pipe() (host, member *Conn) {
 	return newConn(a, nil, HostSide), newConn(b, nil, MemberSide)
 }
 
-// LoopbackPair connects two TCP sockets of this process over the loopback interface. If another process connects to the
-// temporary port meanwhile, its connection is closed.
-func LoopbackPair() (dialled, accepted *net.TCPConn, err error) {
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer l.Close()
-	if dialled, err = net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr)); err != nil {
-		return nil, nil, err
-	}
-	for {
-		if accepted, err = l.AcceptTCP(); err != nil {
-			dialled.Close()
-			return nil, nil, err
-		}
-		if accepted.RemoteAddr().String() == dialled.LocalAddr().String() {
-			return dialled, accepted, nil
-		}
-		accepted.Close()
-	}
-}
-
 // SocketPair returns two connected unix sockets: one end for this process, and one for a child process to inherit.
 func SocketPair() (ours *Conn, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

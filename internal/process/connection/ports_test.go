@@ -98,8 +98,7 @@ func TestListenAt(t *testing.T) {
 func TestPairsWithoutDescriptors(t *testing.T) {
 	open := func() int { return len(must.Get(os.ReadDir("/proc/self/fd"))(t)) }
 	pairs := map[string]func() ([]io.Closer, error){
-		"loopback": func() ([]io.Closer, error) { a, b, err := LoopbackPair(); return []io.Closer{a, b}, err },
-		"socket":   func() ([]io.Closer, error) { a, b, err := SocketPair(); return []io.Closer{a, b}, err },
+		"socket": func() ([]io.Closer, error) { a, b, err := SocketPair(); return []io.Closer{a, b}, err },
 	}
 	for name, pair := range pairs {
 		failed := 0
