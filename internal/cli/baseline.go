@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/cli/request"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/result/changepoint"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -304,11 +304,7 @@ func (a *app) checkedRuns(mark verdict.Baseline, home, j *journal.Journal, last 
 
 // jobLink returns the address of the GitHub job in which this process runs, or "".
 func (a *app) jobLink() string {
-	vars := map[string]string{}
-	for _, entry := range a.environ {
-		name, value, _ := strings.Cut(entry, "=")
-		vars[name] = value
-	}
+	vars := jobenv.Variables(a.environ)
 	server, repo, id := vars["GITHUB_SERVER_URL"], vars["GITHUB_REPOSITORY"], vars["GITHUB_RUN_ID"]
 	if server == "" || repo == "" || id == "" {
 		return ""

@@ -7,14 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/probe"
@@ -27,8 +24,8 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
-// probeFormats are the values of --format, the default first.
-var probeFormats = []string{"table", "json"}
+// machineFormats are the formats of what is known about this machine, the default first.
+var machineFormats = []string{"table", "json"}
 
 // probeFlags holds the flags of `probe`.
 type probeFlags struct {
@@ -57,7 +54,7 @@ host, as many connections are measured together. A bench over several hosts make
 short measurement by itself before its first point.`
 
 func (a *app) probeCommand() *cobra.Command {
-	f := probeFlags{format: probeFormats[0]}
+	f := probeFlags{format: machineFormats[0]}
 	cmd := &cobra.Command{
 		Use:   "probe",
 		Short: "Measure the limits of this host, or of the network between hosts",
@@ -70,9 +67,6 @@ func (a *app) probeCommand() *cobra.Command {
 		Args:        noArguments,
 		Annotations: cleansUp(nil),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(probeFormats, f.format) {
-				return usage(suggest.Unknown("format", f.format, probeFormats))
-			}
 			self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.endpoint, SecretFile: f.secretFile,
 				AllowOtherBuild: f.otherBuild}
 			of, err := self.Find("auto")
@@ -88,7 +82,7 @@ func (a *app) probeCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.quick, "quick", false, "fewer sizes, or shorter transfers: takes a few seconds")
 	fl.IntSliceVar(&f.cores, "cores", nil, "only these core `COUNTS` (default: the powers of two, and all)")
-	fl.StringVar(&f.format, "format", f.format, "`FORMAT` to print: "+strings.Join(probeFormats, ", "))
+	request.Choice(fl, &f.format, "format", "format", "what to print", machineFormats)
 	fl.StringVar(&f.out, "out", "", "`FILE` to write (default: in the user's cache folder; none for a network)")
 	fl.StringVar(&f.iface, "interface", "",
 		"`NAME` of the network interface to measure between hosts (default: "+jobenv.InterfaceVar+

@@ -39,10 +39,7 @@ cores. --launcher chooses what starts the ranks, and thereby which MPI is checke
 			if launcher != "" && backend == "" {
 				return usage(errors.New("--launcher needs --backend: it applies to one backend"))
 			}
-			return a.checks(cmd.Context(), asJSON, func(report func(selftest.Result)) error {
-				return selftest.Run(cmd.Context(),
-					selftest.Options{Backend: backend, Launcher: launcher, Environ: a.environ, Report: report})
-			})
+			return a.selftest(cmd.Context(), selftest.Options{Backend: backend, Launcher: launcher, Environ: a.environ}, asJSON)
 		},
 	}
 	request.Choice(cmd.Flags(), &backend, "backend", "backend", "check only this backend", dist.Backends(nil))
@@ -52,17 +49,18 @@ cores. --launcher chooses what starts the ranks, and thereby which MPI is checke
 	return cmd
 }
 
-// checks prints the results of a self-test.
-func (a *app) checks(ctx context.Context, asJSON bool, run func(report func(selftest.Result)) error) error {
+// selftest runs a self-test and prints its results.
+func (a *app) selftest(ctx context.Context, o selftest.Options, asJSON bool) error {
 	results, counts := []selftest.Result{}, map[selftest.Status]int{}
-	err := run(func(r selftest.Result) {
+	o.Report = func(r selftest.Result) {
 		counts[r.Status]++
 		results = append(results, r)
 		if !asJSON {
 			a.stdout.Printf("%-7s  %-9s  %s: %s (%.1f s)\n", r.Status, r.Area, r.Name,
 				strings.ReplaceAll(r.Detail, "\n", "; "), r.Seconds)
 		}
-	})
+	}
+	err := selftest.Run(ctx, o)
 	switch {
 	case err != nil:
 		return err
@@ -102,11 +100,8 @@ func findingsTable(findings []doctor.Finding, width int) *texttab.Table {
 	return t
 }
 
-// doctorFormats are the values of --format, the default first.
-var doctorFormats = []string{"table", "json"}
-
 func (a *app) doctorCommand() *cobra.Command {
-	format := doctorFormats[0]
+	format := machineFormats[0]
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show which libraries, launchers, instructions, limits and networks this machine has",
@@ -127,6 +122,6 @@ The default configuration needs none of the optional ones.`,
 			return findingsTable(findings, a.width).Write(a.stdout.Writer(), 0)
 		},
 	}
-	request.Choice(cmd.Flags(), &format, "format", "format", "what to print", doctorFormats)
+	request.Choice(cmd.Flags(), &format, "format", "format", "what to print", machineFormats)
 	return cmd
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,14 +122,12 @@ func (a *app) listRuns(j *journal.Journal, tag string) error {
 			return suggest.Unknown("tag", tag, known.List)
 		}
 	}
+	titles := []string{"RUN", "STARTED", "BENCH", "ROWS", "FAILED", "OUTCOME"}
 	tagged := slices.ContainsFunc(runs, func(r *journal.Run) bool { return len(r.Header.Tags) > 0 })
-	w := tabwriter.NewWriter(a.stdout.Writer(), 0, 4, 2, ' ', 0)
-	out := texttab.ForTerminal(w)
-	out.Printf("RUN\tSTARTED\tBENCH\tROWS\tFAILED\tOUTCOME")
 	if tagged {
-		out.Printf("\tTAGS")
+		titles = append(titles, "TAGS")
 	}
-	out.Printf("\n")
+	t := texttab.Table{Columns: lists.Map(titles, func(title string) texttab.Column { return texttab.Column{Title: title} })}
 	for _, r := range runs {
 		outcome := "not finished"
 		if r.End != nil {
@@ -141,12 +138,9 @@ func (a *app) listRuns(j *journal.Journal, tag string) error {
 			outcome += fmt.Sprintf(", %s lost", unit.Plural(n, "row"))
 		}
 		c := d.Rows.Counts()
-		out.Printf("%s\t%s\t%s\t%d\t%d\t%s", r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"),
-			r.Header.Bench, len(d.Rows), c[journal.Failed]+c[journal.Timeout], outcome)
-		if tagged {
-			out.Printf("\t%s", strings.Join(r.Header.Tags, ", "))
-		}
-		out.Printf("\n")
+		cells := []string{r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"), r.Header.Bench, fmt.Sprint(len(d.Rows)),
+			fmt.Sprint(c[journal.Failed] + c[journal.Timeout]), outcome, strings.Join(r.Header.Tags, ", ")}
+		t.Add(cells[:len(titles)]...)
 	}
-	return w.Flush()
+	return t.Write(a.stdout.Writer(), 0)
 }

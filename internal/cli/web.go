@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kernbench/kernbench/internal/base/infile"
-	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/view/web"
 )
 
@@ -46,7 +45,9 @@ connection is not encrypted; use ssh -L on networks that you do not trust.`,
 			}
 			switch index {
 			case "":
-				index = userIndex(a.environ)
+				if cache, err := os.UserCacheDir(); err == nil {
+					index = filepath.Join(cache, "kernbench", "web")
+				}
 			case "none":
 				index = ""
 			}
@@ -58,18 +59,6 @@ connection is not encrypted; use ssh -L on networks that you do not trust.`,
 	cmd.Flags().StringVar(&index, "index", "",
 		"cache indexes of large journals in this `FOLDER` (default: in the user's cache folder; none disables the cache)")
 	return cmd
-}
-
-// userIndex returns the default folder of the index, or "" if the user has neither a cache folder
-// nor a home.
-func userIndex(environ []string) string {
-	if dir := jobenv.Variable(environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "kernbench", "web")
-	}
-	if dir := jobenv.Variable(environ, "HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, ".cache", "kernbench", "web")
-	}
-	return ""
 }
 
 // thisProgram identifies this build of the program, so that another build does not reuse its
