@@ -24,7 +24,6 @@ import (
 	"github.com/kernbench/kernbench/internal/cli/request"
 	"github.com/kernbench/kernbench/internal/cli/terminal"
 	"github.com/kernbench/kernbench/internal/process/launch"
-	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/verdict"
 )
@@ -122,17 +121,11 @@ func (a *app) runAndCompare(ctx context.Context, b abFlags, args []string) error
 
 // compareRuns compares two stored runs under the given names.
 func (a *app) compareRuns(specs, names []string, f judging) (report verdict.Report, err error) {
-	var sides [2]verdict.Run
-	for i, spec := range specs {
-		_, r, err := a.load(spec)
-		if err != nil {
-			return report, err
-		}
-		if sides[i], err = sideOf(dataset.Of(r), f.only); err != nil {
-			return report, usage(err)
-		}
-		sides[i].Name = names[i]
+	sides, err := a.sides(specs, f.only)
+	if err != nil {
+		return report, err
 	}
+	sides[0].Name, sides[1].Name = names[0], names[1]
 	report, err = verdict.Compare(sides[0], sides[1], f.opts)
 	return report, usage(err)
 }

@@ -158,18 +158,10 @@ func (a *app) compare(args []string, by string, f judging) error {
 		return a.compareBuilds(args[0], f)
 	}
 	debug.SetGCPercent(30) // two runs are in memory at once
-	var sides [2]verdict.Run
-	journals := map[string]*journal.Journal{}
-	for i, spec := range args {
-		_, r, err := a.loadFrom(journals, spec)
-		if err != nil {
-			return err
-		}
-		if sides[i], err = sideOf(dataset.Of(r), f.only); err != nil {
-			return usage(err)
-		}
+	sides, err := a.sides(args, f.only)
+	if err != nil {
+		return err
 	}
-	var err error
 	reports := make([]verdict.Report, 1)
 	if by != "" {
 		reports, err = verdict.By(sides[0], by, f.opts)
@@ -185,6 +177,19 @@ func (a *app) compare(args []string, by string, f judging) error {
 		return usage(err)
 	}
 	return a.writeComparisons(reports, f)
+}
+
+// sides reads runs as sides of a comparison. only selects their rows.
+func (a *app) sides(specs, only []string) ([]verdict.Run, error) {
+	journals := map[string]*journal.Journal{}
+	return lists.TryMap(specs, func(spec string) (verdict.Run, error) {
+		_, r, err := a.loadFrom(journals, spec)
+		if err != nil {
+			return verdict.Run{}, err
+		}
+		side, err := sideOf(dataset.Of(r), only)
+		return side, usage(err)
+	})
 }
 
 // compareBuilds compares the current build of a folder with the one before it.
@@ -280,13 +285,12 @@ GPU model are not comparable, unless --ignore names the difference.
 			if err := notZero(cmd.Flags(), "least"); err != nil {
 				return usage(err)
 			}
-			var sides []verdict.Run
-			for _, spec := range args {
-				_, r, err := a.load(spec)
-				if err != nil {
-					return err
-				}
-				sides = append(sides, verdict.NewRun(filepath.Base(spec), dataset.Of(r)))
+			sides, err := a.sides(args, nil)
+			if err != nil {
+				return err
+			}
+			for i, spec := range args {
+				sides[i].Name = filepath.Base(spec)
 			}
 			tables, err := verdict.Speedups(sides[0], sides[1:], goals)
 			if err != nil {

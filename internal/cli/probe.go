@@ -67,8 +67,7 @@ func (a *app) probeCommand() *cobra.Command {
 		Args:        noArguments,
 		Annotations: cleansUp(nil),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.endpoint, SecretFile: f.secretFile,
-				AllowOtherBuild: f.otherBuild}
+			self := a.process(f.endpoint, f.secretFile, f.otherBuild)
 			of, err := self.Find("auto")
 			switch {
 			case err != nil:

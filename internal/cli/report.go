@@ -82,19 +82,15 @@ func (a *app) whyCommand() *cobra.Command {
 			"that it rests on.\n\n" + runHelp,
 		Example: fmt.Sprintf("  %[1]s why out/allreduce-eval verdict-1", a.name),
 		Args:    arguments(2, 2, "a RUN folder and the ID of a sentence, such as fastest-1"),
-		RunE:    func(_ *cobra.Command, args []string) error { return a.printEvidence(args[0], args[1]) },
+		RunE:    a.onRun(a.printEvidence),
 	}
 }
 
 // printEvidence prints a sentence of the report and the rows that it is based on.
-func (a *app) printEvidence(spec, id string) error {
-	j, r, err := a.load(spec)
-	if err != nil {
-		return err
-	}
+func (a *app) printEvidence(j *journal.Journal, r *journal.Run, args []string) error {
 	b := a.bench(r.Header.Bench)
 	d := decl.View(b, j, r)
-	s, err := report.Why(report.Input{Bench: b, Data: d}, d.Rows, strings.Trim(id, "[]"))
+	s, err := report.Why(report.Input{Bench: b, Data: d}, d.Rows, strings.Trim(args[1], "[]"))
 	if err != nil {
 		return usage(err)
 	}

@@ -189,8 +189,7 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 	if err := a.usePorts(f.Ports); err != nil {
 		return usage(err)
 	}
-	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.Endpoint, SecretFile: f.SecretFile,
-		AllowOtherBuild: f.OtherBuild}
+	self := a.process(f.Endpoint, f.SecretFile, f.OtherBuild)
 	of, err := self.Find(f.Launcher)
 	if err != nil {
 		return usage(err)
@@ -249,6 +248,12 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 		}
 	}
 	return exit(code)
+}
+
+// process describes this process for a job.
+func (a *app) process(endpoint, secretFile string, otherBuild bool) job.Process {
+	return job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: endpoint, SecretFile: secretFile,
+		AllowOtherBuild: otherBuild}
 }
 
 // usePorts restricts this process and its children to the ports of --port-range or of its

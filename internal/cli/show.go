@@ -180,6 +180,18 @@ func (a *app) load(spec string) (*journal.Journal, *journal.Run, error) {
 	return a.loadFrom(map[string]*journal.Journal{}, spec)
 }
 
+// onRun returns the work of a command whose first argument is a run.
+func (a *app) onRun(work func(j *journal.Journal, r *journal.Run, args []string) error) func(*cobra.Command,
+	[]string) error {
+	return func(_ *cobra.Command, args []string) error {
+		j, r, err := a.load(args[0])
+		if err != nil {
+			return err
+		}
+		return work(j, r, args)
+	}
+}
+
 // loadFrom is like load, but reads each folder only once. journals caches them by folder.
 func (a *app) loadFrom(journals map[string]*journal.Journal, spec string) (*journal.Journal, *journal.Run, error) {
 	dir, sel, err := journal.Locate(spec)

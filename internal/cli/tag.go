@@ -96,13 +96,7 @@ func (a *app) runsCommand() *cobra.Command {
 		Long:    "Lists the runs of a folder: when they started, their rows and how they ended.\n\n" + runHelp,
 		Example: fmt.Sprintf("  %s runs out/memory", a.name),
 		Args:    oneRun,
-		RunE: func(_ *cobra.Command, args []string) error {
-			j, _, err := a.load(args[0])
-			if err != nil {
-				return err
-			}
-			return usage(a.listRuns(j, tag))
-		},
+		RunE:    a.onRun(func(j *journal.Journal, _ *journal.Run, _ []string) error { return usage(a.listRuns(j, tag)) }),
 	}
 	cmd.Flags().StringVar(&tag, "tag", "", "list only the runs with this `NAME` as a tag")
 	return cmd

@@ -115,8 +115,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 	if err := a.usePorts(f.run.Ports); err != nil {
 		return usage(err)
 	}
-	self := job.Process{Name: a.name, Args: a.args, Environ: a.environ, Endpoint: f.run.Endpoint,
-		SecretFile: f.run.SecretFile, AllowOtherBuild: f.run.OtherBuild}
+	self := a.process(f.run.Endpoint, f.run.SecretFile, f.run.OtherBuild)
 	if of, err := self.Find(f.run.Launcher); err != nil {
 		return usage(err)
 	} else if of != nil {

@@ -21,13 +21,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		Annotations: exitsWith(codes{exitGood: "no damage found", exitFailed: "something is wrong"}),
 		Example:     fmt.Sprintf("  %[1]s verify out/memory", a.name),
 		Args:        oneRun,
-		RunE: func(_ *cobra.Command, args []string) error {
-			j, r, err := a.load(args[0])
-			if err != nil {
-				return err
-			}
-			return a.verify(j, r)
-		},
+		RunE:        a.onRun(a.verify),
 	}
 }
 
@@ -42,17 +36,13 @@ func (a *app) samplesCommand() *cobra.Command {
 		Example: fmt.Sprintf("  %[1]s samples out/memory > samples.csv\n"+
 			"  %[1]s samples out/memory --format npy > samples.npy", a.name),
 		Args: oneRun,
-		RunE: func(_ *cobra.Command, args []string) error {
-			j, r, err := a.load(args[0])
-			if err != nil {
-				return err
-			}
+		RunE: a.onRun(func(j *journal.Journal, r *journal.Run, args []string) error {
 			rows, err := selected(a.viewOf(args[0], j, r).Rows, only)
 			if err != nil {
 				return usage(err)
 			}
 			return usage(export.WriteSamples(a.streams[0], format, j.Dir(), rows)) // a binary array must not be escaped
-		},
+		}),
 	}
 	request.Choice(cmd.Flags(), &format, "format", "format", "what to write", export.SampleFormats())
 	cmd.Flags().StringArrayVar(&only, "only", nil, onlyHelp)
@@ -61,7 +51,7 @@ func (a *app) samplesCommand() *cobra.Command {
 
 // verify recomputes the stored times of a run from their samples, and counts the damaged lines of the
 // journal, which load has already listed. It returns an error if anything is wrong.
-func (a *app) verify(j *journal.Journal, r *journal.Run) error {
+func (a *app) verify(j *journal.Journal, r *journal.Run, _ []string) error {
 	recomputed, wrong := 0, len(j.Problems)
 	rows, verifier := dataset.Latest(r), export.NewVerifier(j.Dir())
 	for _, row := range rows {
