@@ -121,7 +121,10 @@ func (a *app) listRuns(j *journal.Journal, tag string) error {
 	if tagged {
 		titles = append(titles, "TAGS")
 	}
-	t := texttab.Table{Columns: lists.Map(titles, func(title string) texttab.Column { return texttab.Column{Title: title} })}
+	var t texttab.Table
+	for _, title := range titles {
+		t.Columns = append(t.Columns, texttab.Column{Title: title})
+	}
 	for _, r := range runs {
 		outcome := "not finished"
 		if r.End != nil {
@@ -132,8 +135,9 @@ func (a *app) listRuns(j *journal.Journal, tag string) error {
 			outcome += fmt.Sprintf(", %s lost", unit.Plural(n, "row"))
 		}
 		c := d.Rows.Counts()
-		cells := []string{r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"), r.Header.Bench, fmt.Sprint(len(d.Rows)),
-			fmt.Sprint(c[journal.Failed] + c[journal.Timeout]), outcome, strings.Join(r.Header.Tags, ", ")}
+		cells := []string{r.ID(), r.Header.Time.Local().Format("2006-01-02 15:04:05"), r.Header.Bench,
+			fmt.Sprint(len(d.Rows)), fmt.Sprint(c[journal.Failed] + c[journal.Timeout]), outcome,
+			strings.Join(r.Header.Tags, ", ")}
 		t.Add(cells[:len(titles)]...)
 	}
 	return t.Write(a.stdout.Writer(), 0)
