@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/infile"
@@ -32,7 +33,7 @@ func OutputFile(name, help string) Clause {
 
 // Quantity declares an option that is a real number of 0 or more.
 func Quantity(name, def, help string) Clause {
-	return change(Option(name, point.Float, def, help), func(_ *Bench, o *decl.Option) { o.NonNegative = true })
+	return decl.Within(decl.AtLeast(0), Option(name, point.Float, def, help))
 }
 
 // change returns a clause that declares an option and then modifies it.
@@ -49,7 +50,7 @@ func change(option Clause, modify func(b *Bench, o *decl.Option)) Clause {
 // Seconds declares the option --seconds, which limits the sampling time of a point. The body
 // passes its value to [State.SampleAtMost].
 func Seconds(def, help string) Clause {
-	return change(Option(SecondsOption, point.Float, def, help), func(_ *Bench, o *decl.Option) { o.Positive = true })
+	return decl.Within(decl.Between(0, math.Inf(1)), Option(SecondsOption, point.Float, def, help))
 }
 
 // Choice declares an option that accepts only the given texts. The first is the default.

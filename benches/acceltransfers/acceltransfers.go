@@ -14,6 +14,7 @@ import (
 	"github.com/kernbench/kernbench/internal/accel/published"
 	"github.com/kernbench/kernbench/internal/accel/topo"
 	"github.com/kernbench/kernbench/internal/base/lists"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 )
 
@@ -62,8 +63,8 @@ of the built-in machine fails if the model misses the value by more than it is k
 		bench.Part(transferPart, transfer, transferClauses()...),
 		bench.Part(publishedPart, compare,
 			bench.Help("every published time and the simulated one"),
-			bench.Strings(valueAxis, valueNames()...), known(valueAxis, valueNames()),
-			bench.Strings(modelAxis, fabricNames()...), known(modelAxis, fabricNames()),
+			bench.Strings(valueAxis, valueNames()...), decl.OneOf(valueAxis, valueNames()...),
+			bench.Strings(modelAxis, fabricNames()...), decl.OneOf(modelAxis, fabricNames()...),
 			bench.Metric("time_ns", "ns", "lower", "simulated time"),
 			bench.Metric("published_ns", "ns", "", "published time"),
 			bench.Metric("difference_pct", "%", "", "difference of the simulated time from the published one"),
@@ -76,9 +77,9 @@ func transferClauses() []bench.Clause {
 	fabrics := []string{machine.AsTopology, string(topo.Flits), string(topo.Whole)}
 	clauses := []bench.Clause{
 		bench.Help("single transfers and transfers that meet, with what their time consists of"),
-		bench.Strings(caseAxis, dma.Names()...), known(caseAxis, dma.Names()),
+		bench.Strings(caseAxis, dma.Names()...), decl.OneOf(caseAxis, dma.Names()...),
 		bench.Bytes(sizeAxis, "4Ki:1Mi:x4"), bench.Refuse(checkSize),
-		bench.Strings(fabricAxis, machine.AsTopology), known(fabricAxis, fabrics),
+		bench.Strings(fabricAxis, machine.AsTopology), decl.OneOf(fabricAxis, fabrics...),
 		bench.Metric("time_ns", "ns", "lower", "time of the slowest transfer"),
 		bench.Metric("fastest_ns", "ns", "lower", "time of the fastest transfer that started at the same time"),
 	}
@@ -102,16 +103,6 @@ func valueNames() []string {
 
 func fabricNames() []string {
 	return lists.Map(published.Fabrics, func(f published.Fabric) string { return f.Name })
-}
-
-// known rejects other values of an axis.
-func known(axis string, names []string) bench.Clause {
-	return bench.Drop(func(p bench.Point) error {
-		if name := p.At(axis).String(); !slices.Contains(names, name) {
-			return bench.Unknown(axis, name, names)
-		}
-		return nil
-	})
 }
 
 // checkSize rejects files and sizes that cannot be simulated.

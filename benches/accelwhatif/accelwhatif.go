@@ -43,7 +43,7 @@ func Bench() *bench.Bench {
 			"change of the time with the parameter raised"),
 		bench.Headline("effect_pct=effect (%)", "base_ns=time_ns", "lower_pct=if lower (%)",
 			"higher_pct=if higher (%)"),
-		bench.Strings(parameterAxis, keys()...), bench.Refuse(validate),
+		bench.Strings(parameterAxis, keys()...), decl.OneOf(parameterAxis, keys()...), bench.Refuse(validate),
 	}
 	return bench.Suite("accel-whatif", append(machine.AcceleratorOptions(),
 		bench.Help("which numbers of a topology file the all-reduce and the matrix product of the simulated "+
@@ -66,14 +66,15 @@ milestone-1h-gemm verify the data.
   kernbench run --bench accel-whatif --parameter system.link.latency_ns,cube.ucie.bw_gbs --n_elem 8:32768:x4 --shapes 512`),
 		bench.Version(accel.Version()),
 		bench.Backends(ahbm.Name),
-		bench.Quantity("percent", "20", "by how much each number is lowered and raised"),
+		decl.Within(decl.Between(0, 100), bench.Option("percent", bench.KindFloat, "20",
+			"by how much each number is lowered and raised")),
 		bench.Part(allReducePart, body(allReduce), append(slices.Clone(common),
 			bench.Help("the all-reduce over all cubes of all SIPs"),
 			bench.Ints("n_elem", "128,16384"))...),
 		bench.Part(gemmPart, body(product), append(slices.Clone(common),
 			bench.Help("a product on one PE"),
 			bench.Tuples("shapes", "32x3072x32"),
-			bench.Strings("variant", string(kernels.LoadRef)))...),
+			bench.Strings("variant", string(kernels.LoadRef)), decl.OneOf("variant", kernels.Variants()...))...),
 		decl.Figures(figures),
 		bench.Sections(sections),
 	)...)
@@ -90,19 +91,10 @@ func keys() []string {
 
 // validate rejects points that cannot be simulated before anything runs.
 func validate(p, options bench.Point) error {
-	if percent := options.At("percent").Float(); !(percent > 0 && percent < 100) {
-		return fmt.Errorf("--percent %g: want more than 0 and less than 100", percent)
-	}
-	if key := p.At(parameterAxis).String(); !slices.Contains(keys(), key) {
-		return bench.Unknown("parameter", key, keys())
-	}
 	if shape, has := p.Get("shapes"); has {
 		if _, _, _, err := machine.Product(shape); err != nil {
 			return err
 		}
-	}
-	if variant, has := p.Get("variant"); has && !slices.Contains(kernels.Variants(), variant.String()) {
-		return bench.Unknown("variant", variant.String(), kernels.Variants())
 	}
 	if n, has := p.Get("n_elem"); has && n.Int() < 1 {
 		return fmt.Errorf("n_elem is %d: want at least 1", n.Int())

@@ -171,7 +171,7 @@ func TestSeveralMachines(t *testing.T) {
 		"parameter=system.link.latency_ns,system.switch.overhead_ns,pe.mmu.tlb_overhead_ns", "--topology=built-in,"+path)
 	f := figures(rows)[0]
 	if len(f.Panels) != 2 || !strings.Contains(f.Panels[0].Title, "per cube, built-in: ") ||
-		!strings.Contains(f.Panels[1].Title, "per cube, my.yaml: ") ||
+		!strings.Contains(f.Panels[1].Title, "/my.yaml: ") ||
 		strings.Count(f.Caption, "sha256") != 2 {
 		t.Errorf("%+v", f)
 	}
@@ -230,8 +230,8 @@ func TestOppositeEffect(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for word, want := range map[string]string{
 		"parameter=system.link.latency": `did you mean "system.link.latency_ns"`,
-		"--percent=0":                   "more than 0 and less than 100",
-		"--percent=100":                 "more than 0 and less than 100",
+		"--percent=0":                   "a number above 0 and below 100",
+		"--percent=100":                 "a number above 0 and below 100",
 		"--topology=missing.yaml":       "missing.yaml",
 		"shapes=1x2":                    "want MxKxN",
 		"n_elem=0":                      "want at least 1",

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/result/dataset"
@@ -41,9 +42,9 @@ func title(r *journal.Row) string {
 
 // studies groups the rows.
 func studies(rows dataset.Set) (all []*study) {
-	label := machine.Labels(rows)
+	on := machine.Names(rows, dataset.Part, parameterAxis, "n_elem", "shapes", "variant")
 	for _, g := range dataset.GroupBy(rows, func(r *journal.Row) string {
-		return machine.With(title(r), label(r))
+		return strings.Join(lists.NonEmpty(title(r), on(r)), ", ")
 	}) {
 		s := &study{title: g.Key, part: g.Rows[0].Part, percent: dataset.Text(g.Rows[0], "percent")}
 		parameter := func(r *journal.Row) string { return dataset.Text(r, parameterAxis) }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/comm/hints"
-	"github.com/kernbench/kernbench/internal/host/clock"
 )
 
 // The operations. The first ones move data between host and device, and exist on a GPU only.
@@ -85,7 +86,7 @@ faster. Every element of every result is checked.
 		bench.Bytes("size", "4Ki:256Mi:x16"),
 		bench.On(gpuBackend, bench.Strings("op", allOps...), bench.Bytes("size", "4Ki,64Ki,1Mi,16Mi,256Mi,1Gi")),
 		bench.Seconds("0.3", "longest time to sample one point, but at least five calls"),
-		bench.Drop(known(allOps)),
+		decl.OneOf("op", allOps...),
 		bench.Drop(checkPoint),
 		bench.Metric("latency_ns", "ns", "lower", "time of one dependent load (op chase)"),
 		bench.Metric("pct_of_limit", "%", "higher", "share of the published bandwidth of the GPU's memory"),
@@ -95,16 +96,6 @@ faster. Every element of every result is checked.
 		bench.Measure(cfg),
 		bench.Timeout(2*time.Minute),
 	)...)
-}
-
-// known returns a function that refuses other operations.
-func known(ops []string) func(p point.Point) error {
-	return func(p point.Point) error {
-		if op := p.At("op").String(); !slices.Contains(ops, op) {
-			return bench.Unknown("op", op, ops)
-		}
-		return nil
-	}
 }
 
 // checkPoint returns an error for points that do not exist.
@@ -171,8 +162,7 @@ func (w *work) time(ctx context.Context, s *bench.State) error {
 	}
 	var options []bench.TimeOption
 	if w.sample != nil {
-		s.UseClock(clock.DeviceEvents(eventOverhead))
-		options = append(options, w.sampled())
+		options = append(options, collectives.SampleOnDevice(s, eventOverhead, w.sample))
 	}
 	if err := s.Time(ctx, w.call, options...); err != nil {
 		return err
@@ -181,20 +171,6 @@ func (w *work) time(ctx context.Context, s *bench.State) error {
 		s.Record("latency_ns", s.Metric("time_us")*1e3/float64(w.hops))
 	}
 	return nil
-}
-
-// sampled lets the device's clock take the samples.
-func (w *work) sampled() bench.TimeOption {
-	return bench.SampledBy(func(batch int, samples []int64) error {
-		for i := range samples {
-			us, err := w.sample(batch)
-			if err != nil {
-				return err
-			}
-			samples[i] = int64(us * 1e6)
-		}
-		return nil
-	})
 }
 
 // eventOverhead is about the time between a CUDA event and the work after it, in picoseconds.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -33,7 +34,7 @@ limits of other benches come from probe.`),
 		bench.Strings("op", memoryOps...),
 		bench.Bytes("size", "16K:256M:x4"),
 		bench.Headline("time_us", "gbps"),
-		bench.Drop(known(memoryOps)),
+		decl.OneOf("op", memoryOps...),
 		bench.Measure(cfg),
 		bench.Timeout(time.Minute),
 		bench.Plot("x=size,y=gbps,by=num_ranks,panel=op,xscale=log,yscale=linear", bench.Named("memory_bandwidth"),

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kernbench/kernbench/bench"
-	"github.com/kernbench/kernbench/internal/host/clock"
+	"github.com/kernbench/kernbench/benches/collectives"
 	"github.com/kernbench/kernbench/internal/host/cuda"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -44,7 +44,6 @@ func betweenGPUs(ctx context.Context, s *bench.State) error {
 	if err := describePaths(s, list); err != nil {
 		return err
 	}
-	s.UseClock(clock.DeviceEvents(eventOverhead))
 	for from, source := range members {
 		for to, target := range members {
 			if from == to {
@@ -124,7 +123,7 @@ func timePair(ctx context.Context, s *bench.State, from, to *member, metric stri
 	if s.Metric(time) == 0 { // the first pair
 		s.Verify(check)
 		s.Bytes(from.size)
-		if err := s.Time(ctx, w.call, w.sampled()); err != nil {
+		if err := s.Time(ctx, w.call, collectives.SampleOnDevice(s, eventOverhead, w.sample)); err != nil {
 			return err
 		}
 	} else {

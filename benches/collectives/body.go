@@ -15,6 +15,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/comm/tuning"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
+	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -163,6 +164,22 @@ func Observe(s *bench.State, device instrument.Observer, when string) {
 	if shown != "" {
 		s.Detail("gpu_"+when, shown)
 	}
+}
+
+// SampleOnDevice lets the clock of a GPU take the samples, and selects it for the row. sample returns the time of some
+// calls, and overhead is about the time between an event of the GPU and the work after it, in picoseconds.
+func SampleOnDevice(s *bench.State, overhead int64, sample func(calls int) (us float64, err error)) bench.TimeOption {
+	s.UseClock(clock.DeviceEvents(overhead))
+	return bench.SampledBy(func(batch int, samples []int64) error {
+		for i := range samples {
+			us, err := sample(batch)
+			if err != nil {
+				return err
+			}
+			samples[i] = int64(us * 1e6)
+		}
+		return nil
+	})
 }
 
 // hostName returns the host to which the option hosts assigns the rank; neighbouring ranks share one.

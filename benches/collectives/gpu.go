@@ -1,20 +1,13 @@
 package collectives
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/comm/hints"
-	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/journal"
-	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // The metrics of the backend's own timings. time_us is the time of whole calls.
@@ -56,7 +49,8 @@ launches, so they have only time_us.
 
   kernbench run --bench gpu-allreduce
   kernbench run --bench gpu-allreduce --ranks 8 --size 64M --algorithm two-stage-push --blocks 8,16,24,33
-  kernbench run --bench gpu-allreduce --algorithm naive --copy engine,loads,bulk`),
+  kernbench run --bench gpu-allreduce --algorithm naive --copy engine,loads,bulk
+  kernbench compare out/gpu-allreduce --by ranks_as=blocks,processes --metric kernel_us`),
 		bench.Backends(names...),
 		bench.Ranks("2,4,8"),
 		bench.Strings("algorithm", "one-stage", "two-stage-push"),
@@ -79,7 +73,6 @@ launches, so they have only time_us.
 		bench.Plot("x=size,y=time_us+graph_us+kernel_us+kernel_cold_us,panel=num_ranks+dtype+algorithm+ranks_as,"+
 			"xscale=log,yscale=log,where=kernel_cold_us>0", bench.Named("gpu_ways"),
 			bench.Title("One call, timed in four ways"), bench.Label("y", "time")),
-		bench.Sections(gpuSections),
 		bench.Pivot("rows=num_ranks+size+algorithm+ranks_as,value=time_us+graph_us+kernel_us+kernel_cold_us+"+share+
 			",where=kernel_cold_us>0", bench.Title("Four ways to time a call"), bench.Label("time_us", "call"),
 			bench.Label("num_ranks", "ranks"),
@@ -125,79 +118,4 @@ func knobValues(p point.Point) map[string]string {
 		}
 	}
 	return m
-}
-
-// ranksAs is the knob whose values the report compares.
-const ranksAs = "ranks_as"
-
-// otherKnobs lists the other knobs that are not at their default.
-func otherKnobs(r *journal.Row) (text string) {
-	for _, c := range r.Point {
-		switch c.Name {
-		case "algorithm", "dtype", "size", ranksAs:
-		default:
-			if c.Value.String() != "auto" {
-				text += fmt.Sprintf(", %s=%s", c.Name, c.Value)
-			}
-		}
-	}
-	return text
-}
-
-// gpuSections compares ranks that are processes with ranks that are blocks of one kernel. Times are medians over the
-// launches of a point. A ratio needs several launches of each, because launches differ.
-func gpuSections(rows dataset.Set) []bench.Section {
-	s := bench.Section{Title: "Ranks as processes and as blocks of one kernel",
-		Text:  "Microseconds of a call inside one launch, same kernel, same run.",
-		Table: [][]string{{"ranks", "algorithm", "size", "as blocks", "as processes", "slower by"}}}
-	worst, resolved := 0.0, true
-	var all dataset.Set
-	for _, g := range dataset.GroupBy(timedInside(rows.MergeTrials()), func(r *journal.Row) string {
-		return strings.Join([]string{fmt.Sprint(*r.NumRanks), dataset.Text(r, "dtype"), dataset.Text(r, "algorithm"),
-			dataset.Text(r, "size"), otherKnobs(r)}, "/")
-	}) {
-		blocks, own := g.Rows.At(ranksAs, "blocks"), g.Rows.At(ranksAs, "processes")
-		if len(blocks) == 0 || len(own) == 0 {
-			continue
-		}
-		a, b := blocks[0].Metrics[kernel], own[0].Metrics[kernel]
-		line := []string{fmt.Sprint(*own[0].NumRanks), dataset.Text(own[0], "algorithm") + otherKnobs(own[0]),
-			unit.FormatBytes(int64(dataset.Number(own[0], "size"))),
-			unit.FormatSig(a, 4), unit.FormatSig(b, 4), "not resolved"}
-		behind, enough := launches(rows, blocks[0], own[0])
-		if enough {
-			worst, all = max(worst, b/a-1), append(all, behind...)
-			line[5] = fmt.Sprintf("%+.1f %%", 100*(b/a-1))
-		} else {
-			behind, resolved = nil, false
-		}
-		s.AddLine("process", behind, line...)
-	}
-	if len(s.Table) == 1 {
-		return nil
-	}
-	said := views.Sentence{ID: "process", Rows: all, Text: fmt.Sprintf("Processes are at most %.1f %% slower.", 100*worst)}
-	if !resolved {
-		said = views.Sentence{Text: fmt.Sprintf("How much slower processes are is not resolved: fewer than %d undisturbed "+
-			"launches (--trials %[1]d makes more).", judge.MinLaunches)}
-	}
-	s.Sentences = []views.Sentence{said}
-	return []bench.Section{s}
-}
-
-// timedInside returns the good rows with times inside one launch.
-func timedInside(rows dataset.Set) dataset.Set {
-	return rows.Good().Where(func(r *journal.Row) bool { return r.NumRanks != nil && r.Metrics[cold] > 0 })
-}
-
-// launches returns the undisturbed trials of some points, and whether each has enough to be compared.
-func launches(rows dataset.Set, points ...*journal.Row) (behind dataset.Set, enough bool) {
-	enough = true
-	for _, p := range points {
-		mine := rows.Good().Where(func(r *journal.Row) bool {
-			return r.Key == p.Key && r.Quality != journal.QualityDisturbed
-		})
-		behind, enough = append(behind, mine...), enough && len(mine) >= judge.MinLaunches
-	}
-	return behind, enough
 }

@@ -2,7 +2,6 @@ package collectives
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +38,7 @@ func runGPU(t *testing.T, axes ...string) (rows []journal.Row) {
 	return rows
 }
 
-// Both kinds of ranks are timed in all four ways, and the report compares them.
+// Both kinds of ranks are timed in all four ways, and the report shows them side by side.
 func TestFourWays(t *testing.T) {
 	rows := runGPU(t, "num_ranks=2", "size=1K,4K", "algorithm=two-stage-push", "ranks_as=processes,blocks", "blocks=2")
 	for _, r := range rows {
@@ -54,15 +53,8 @@ func TestFourWays(t *testing.T) {
 		t.Errorf("figures: %+v", f)
 	}
 	s := benchtest.Sections(t, GPUAllReduce(), dataset.All(rows))
-	if len(s) != 2 || len(s[1].Table) != 5 ||
-		len(s[0].Table) != 3 || s[0].Table[1][5] != "not resolved" ||
-		!strings.Contains(benchtest.Text(s[0]), "fewer than 4 undisturbed launches") {
-		t.Errorf("sections of one launch: %+v", s)
-	}
-	s = benchtest.Sections(t, GPUAllReduce(), dataset.All(slices.Concat(rows, rows, rows, rows)))
-	if len(s) != 2 || len(s[1].Table) != 5 || !strings.HasSuffix(s[0].Table[1][5], " %") ||
-		!strings.HasSuffix(benchtest.Text(s[0]), " % slower.") || len(s[0].Lines) != 2 || len(s[0].Sentences[0].Rows) != 16 {
-		t.Errorf("sections of four launches: %+v", s)
+	if len(s) != 1 || len(s[0].Table) != 5 || s[0].Table[1][3] != "processes" || s[0].Table[2][3] != "blocks" {
+		t.Errorf("sections: %+v", s)
 	}
 }
 

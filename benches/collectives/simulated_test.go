@@ -132,8 +132,9 @@ func TestNetworkFaults(t *testing.T) {
 			t.Errorf("%q", row.Details["links"])
 		}
 	}
-	if label := machine.Curves(dataset.All(rows)); label(&rows[0]) != "" || label(&rows[1]) != "slow-link 1-leaf0:2x" {
-		t.Errorf("curves %q and %q", label(&rows[0]), label(&rows[1]))
+	on := machine.Names(dataset.All(rows))
+	if on(&rows[0]) != "slow-link none" || on(&rows[1]) != "slow-link 1-leaf0:2x" {
+		t.Errorf("curves %q and %q", on(&rows[0]), on(&rows[1]))
 	}
 	if got := rows[1].Details["faults"]; got != "slow-link 1-leaf0:2x: 5.34 µs" {
 		t.Errorf("%q", got)

@@ -51,6 +51,9 @@ type regret struct {
 	factor, low, high float64     // auto's time over the best's, and its interval
 }
 
+// name names the point without its size.
+func (r regret) name() string { return strings.Join(lists.NonEmpty(panelOf(r.row), r.on), ", ") }
+
 // unranked counts the points whose algorithms cannot be ranked.
 type unranked struct {
 	unsettled int // no settled time
@@ -62,10 +65,10 @@ type unranked struct {
 // several trials is their median. If the ranges of auto and of the best algorithm overlap, the factor is 1.
 func regrets(rows dataset.Set) (out []regret, skipped unranked) {
 	timed := rows.Good().Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
-	label := machine.Curves(timed)
+	on := machine.Names(timed, "op", "dtype", "reduction", dataset.NumRanks, "size", "buffers", "inplace", "algorithm")
 	for _, same := range dataset.GroupBy(timed, func(r *journal.Row) [5]string {
 		return [5]string{panelOf(r), dataset.Text(r, "size"), dataset.Text(r, "buffers"), dataset.Text(r, "inplace"),
-			label(r)}
+			on(r)}
 	}) {
 		mine := same.Rows.At("algorithm", auto)
 		algorithms := same.Rows.Distinct("algorithm")
@@ -152,14 +155,14 @@ func autoSections(rows dataset.Set) []bench.Section {
 		if reg.factor > 1 {
 			slower = fmt.Sprintf("%.1f %%", 100*(reg.factor-1))
 		}
-		table = append(table, []string{machine.With(panelOf(reg.row), reg.on), unit.FormatBytes(int64(size(reg.row))),
+		table = append(table, []string{reg.name(), unit.FormatBytes(int64(size(reg.row))),
 			dataset.Text(reg.row, "buffers"),
 			reg.row.Details["algorithm"], reg.best, slower, fmt.Sprintf("%+.1f to %+.1f %%", 100*(reg.low-1), 100*(reg.high-1))})
 	}
 	text := fmt.Sprintf("How much slower auto is than the fastest algorithm of this sweep, where "+
 		"the ranges of their launches do not overlap: %.1f %% in the geometric mean over %s, at most %.1f %% (%s, %s).%s",
 		100*(math.Exp(sum/float64(len(all)))-1), unit.Plural(len(all), "point"), 100*(worst.factor-1),
-		machine.With(panelOf(worst.row), worst.on), unit.FormatBytes(int64(size(worst.row))), left)
+		worst.name(), unit.FormatBytes(int64(size(worst.row))), left)
 	return []bench.Section{{Title: title, Sentences: []views.Sentence{{ID: "regret", Text: text, Rows: behind}},
 		Table: table}}
 }

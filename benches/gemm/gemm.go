@@ -17,7 +17,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/bench/probe"
-	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	_ "github.com/kernbench/kernbench/internal/kernel/gpugemm" // registers the GPU providers
 	"github.com/kernbench/kernbench/internal/kernel/proof"
@@ -78,12 +77,9 @@ GPU uses less power and is faster than with real data.`),
 		bench.OnlyOn([]string{gemm.Host}, byteOptions()...),
 		bench.Seconds("2", "longest time to sample one point, but at least one call"),
 		bench.Drop(checkPoint),
-		bench.Metric("gflops", "GFLOP/s", "higher",
-			"operations of the product divided by the time"),
-		bench.Metric("peak_pct", "%", "higher",
-			"gflops as a share of peak_gflops"),
-		bench.Metric("peak_gflops", "GFLOP/s", "",
-			"arithmetic speed of the processor or GPU, measured in registers"),
+		bench.Metric("gflops", "GFLOP/s", "higher", "operations of the product divided by the time"),
+		bench.Metric("peak_pct", "%", "higher", "gflops as a share of peak_gflops"),
+		bench.Metric("peak_gflops", "GFLOP/s", "", "arithmetic speed of the processor or GPU, measured in registers"),
 		bench.Headline("time_us", "gflops", "peak_pct=of peak (%)"),
 		bench.Measure(cfg),
 		bench.Timeout(3 * time.Minute),
@@ -351,19 +347,9 @@ const eventOverhead = 4_000_000
 
 // timeOnDevice takes the samples with the GPU's clock.
 func timeOnDevice(ctx context.Context, s *bench.State, e gemm.Resident, flops float64) error {
-	s.UseClock(clock.DeviceEvents(eventOverhead))
 	s.Flops(flops)
 	err := s.Time(ctx, func() error { _, err := e.Sample(1); return err },
-		bench.SampledBy(func(batch int, samples []int64) error {
-			for i := range samples {
-				us, err := e.Sample(batch)
-				if err != nil {
-					return err
-				}
-				samples[i] = int64(us * 1e6)
-			}
-			return nil
-		}))
+		collectives.SampleOnDevice(s, eventOverhead, e.Sample))
 	if err == nil {
 		recordRate(s, flops)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/machine"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 )
@@ -37,16 +38,6 @@ const (
 // auto selects the number of partitions by trying.
 const auto = "auto"
 
-// checkOptions refuses negative numbers of threads or multiprocessors. 0 selects the default.
-func checkOptions(_, options bench.Point) error {
-	for _, name := range []string{threadsOption, asideOption} {
-		if v, has := options.Get(name); has && v.Int() < 0 {
-			return fmt.Errorf("--%s %s: want at least 0", name, v)
-		}
-	}
-	return nil
-}
-
 // Bench declares the bench.
 func Bench() *bench.Bench {
 	cfg := bench.DefaultMeasure()
@@ -60,25 +51,18 @@ func Bench() *bench.Bench {
 		bench.Tuples(shapeAxis, hostShapes...),
 		bench.DTypes(dtypeAxis, "f32"),
 		bench.Ranks("2"),
-		bench.Strings(splitAxis, string(fused.SplitM)),
+		bench.Strings(splitAxis, string(fused.SplitM)), decl.OneOf(splitAxis, fused.Splits()...),
 		bench.Strings(partitionsAxis, auto, "1", "2", "4", "8", "16"),
 		bench.Bools(overlapAxis, true),
-		bench.OnlyOn(hostBackends(), bench.Option(threadsOption, bench.KindInt, "0",
-			"threads of each rank; 0 selects its share of the cores")),
-		declareTrace(),
+		bench.OnlyOn(hostBackends(), decl.Within(decl.AtLeast(0), bench.Option(threadsOption, bench.KindInt, "0",
+			"threads of each rank; 0 selects its share of the cores"))),
 		bench.Seconds("30", "longest time to sample one point, including its baselines"),
-		bench.Metric("gemm_us", "us", "lower",
-			"the product alone"),
-		bench.Metric("allreduce_us", "us", "lower",
-			"the all-reduce alone"),
-		bench.Metric("sequential_us", "us", "lower",
-			"both in sequence, in one partition"),
-		bench.Metric("bound_us", "us", "",
-			"the longer of the product and the all-reduce: overlap cannot be faster"),
-		bench.Metric("recovered_pct", "%", "higher",
-			"share of the shorter of the two that overlap saves"),
-		bench.Metric("parts", "", "",
-			"number of partitions or tiles"),
+		bench.Metric("gemm_us", "us", "lower", "the product alone"),
+		bench.Metric("allreduce_us", "us", "lower", "the all-reduce alone"),
+		bench.Metric("sequential_us", "us", "lower", "both in sequence, in one partition"),
+		bench.Metric("bound_us", "us", "", "the longer of the product and the all-reduce: overlap cannot be faster"),
+		bench.Metric("recovered_pct", "%", "higher", "share of the shorter of the two that overlap saves"),
+		bench.Metric("parts", "", "", "number of partitions or tiles"),
 		bench.Reports("gemm_parts_us", "us", "the product alone, in the partitions of the point"),
 		bench.Reports("allreduce_parts_us", "us", "the all-reduce alone, in the partitions of the point"),
 		bench.Reports("recovered_low_pct", "%", "lower end of the interval of recovered_pct"),
@@ -86,16 +70,13 @@ func Bench() *bench.Bench {
 		bench.Headline("time_us", "gemm_us", "allreduce_us", "sequential_us", "recovered_pct=recovered (%)"),
 		bench.Measure(cfg),
 		bench.Timeout(5 * time.Minute),
-		bench.Drop(checkPoint),
 		bench.Refuse(machine.Refuse),
-		bench.Refuse(checkOptions),
-		bench.Refuse(checkTrace),
 		bench.DefaultRanks(machine.Ranks),
 		bench.Backends(dist.Backends(canRun)...),
 		bench.HostMemory("products are computed on CPUs, or by the kernels of backend " + strings.Join(gpuBackends(), ", ")),
 		bench.OneHost("the product is computed in memory that all ranks can access"),
 		bench.Accumulates(), // so that one figure can show several backends
-	}, declaredViews(), onAccelerators(), onDevices())...)
+	}, declaredViews(), onAccelerators(), onDevices(), []bench.Clause{bench.Drop(checkPoint)})...)
 }
 
 // manual is the help text of the bench.
@@ -136,10 +117,6 @@ rank. Several files add a curve each. Messages move as a whole unless --fabric s
 otherwise: simulating every flit takes twenty times as long and changes the times by less
 than a tenth.
 
---trace-et PREFIX writes each point as execution traces for the bench workload:
-products and all-reduces with their times alone, scaled by one factor with which the
-step takes time_us.
-
   kernbench run --bench gemm-allreduce --ranks 4 --shape 8192x8192x256 --partitions auto,1,4,16,64
   kernbench run --bench gemm-allreduce --split m,n --overlap true,false
   kernbench run --bench gemm-allreduce --backend ahbm --dtype f16
@@ -166,7 +143,7 @@ func onAccelerators() (out []bench.Clause) {
 		"topology.yaml here, else "+bench.BuiltIn+")")...)
 	return append(out, bench.OnlyOn(names,
 		bench.Choice(fabricOption, "how messages move on a simulated machine: whole, in flits, or as the topology says",
-			string(topo.Whole), string(topo.Flits), asTopology)))
+			string(topo.Whole), string(topo.Flits), machine.AsTopology)))
 }
 
 func isAccelerator(d dist.Description) bool {
@@ -195,9 +172,6 @@ func checkPoint(p point.Point) error {
 	shape := p.At(shapeAxis)
 	if len(shape.Dims()) != 3 {
 		return fmt.Errorf("shape %v: want MxNxK", shape)
-	}
-	if s := p.At(splitAxis).String(); !slices.Contains(fused.Splits(), s) {
-		return bench.Unknown("split", s, fused.Splits())
 	}
 	d, err := dtype.Parse(p.At(dtypeAxis).String())
 	if err != nil {

@@ -3,7 +3,6 @@ package gemmallreduce
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,8 +25,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
-	"github.com/kernbench/kernbench/internal/workload/chakra"
-	"github.com/kernbench/kernbench/internal/workload/replay"
 )
 
 var assigned = benchtest.Assign
@@ -114,35 +111,10 @@ func TestOneSample(t *testing.T) {
 	cfg.Cadence = measure.Isolated
 	cfg.Stop = measure.Stop{MinSamples: 1, MaxSamples: 1, MaxTime: time.Minute}
 	cfg.Warmup = measure.Warmup{MinCalls: 1, MaxCalls: 1, MaxTime: time.Second}
-	prefix, two := filepath.Join(t.TempDir(), "trace"), 2
-	p.Options = p.Options.With(traceOption, point.StringValue(prefix))
 	for rank, o := range benchtest.Perform(t, bench.New("b", body).Parts[0].Body, p.Groups[0].Tasks[0], p.Options,
 		decl.Setting{Backend: "cpu", Measure: cfg}) {
-		if rank == 0 {
-			checkTraces(t, prefix, []journal.Row{{Point: p.Groups[0].Tasks[0].Point, NumRanks: &two, Metrics: o.Metrics}})
-		}
 		if o.Status != journal.OK || o.Samples != 1 || !(o.Metrics["allreduce_parts_us"] > 0) {
 			t.Errorf("rank %d: %s: %s, %d samples, %v", rank, o.Status, o.Reason, o.Samples, o.Metrics)
-		}
-	}
-}
-
-// checkTraces replays the traces of rows with the recorded times of communication, and expects the times of the rows.
-func checkTraces(t *testing.T, prefix string, rows []journal.Row) {
-	t.Helper()
-	for _, r := range rows {
-		name := prefix
-		for _, axis := range []string{shapeAxis, dtypeAxis, splitAxis, partitionsAxis} {
-			name += "-" + dataset.Text(&r, axis)
-		}
-		if dataset.Text(&r, overlapAxis) == "false" {
-			name += "-sequential"
-		}
-		traces := must.Get(chakra.Read(fmt.Sprintf("%s-%dranks", name, *r.NumRanks)))(t)
-		w := must.Get(replay.New(traces, replay.Options{}))(t)
-		result := must.Get(w.Run(must.Get(w.OnRecord())(t)))(t)
-		if got, want := replay.Micros(result.Time), r.Metrics["time_us"]; math.Abs(got-want) > 1e-6 {
-			t.Errorf("%v: the traces take %v us, the row %v", r.Point, got, want)
 		}
 	}
 }
@@ -154,10 +126,7 @@ func TestSimulated(t *testing.T) {
 		overlap, want = "true", 6
 	}
 	p := planned(t, simulated, "shape=48x40x24", "split=m,n", "partitions=auto,1,3", "overlap="+overlap, "dtype=f16")
-	prefix := filepath.Join(t.TempDir(), "trace")
-	p.Options = p.Options.With(traceOption, point.StringValue(prefix))
 	all := rows(t, p, simulated)
-	checkTraces(t, prefix, all)
 	if len(all) != want {
 		t.Errorf("%d rows, want %d", len(all), want)
 	}

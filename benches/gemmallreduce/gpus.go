@@ -14,8 +14,8 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
-	"github.com/kernbench/kernbench/internal/host/clock"
 	"github.com/kernbench/kernbench/internal/kernel/gemm"
 	"github.com/kernbench/kernbench/internal/kernel/gpugemm"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -53,8 +53,9 @@ func onDevices() (out []bench.Clause) {
 		bench.Strings(providerAxis, "builtin"),
 		bench.Strings(methodAxis, byStreams),
 		bench.Bools(pdlAxis, false),
-		bench.Option(asideOption, bench.KindInt, "0",
-			"multiprocessors of a rank that are reserved for reductions while it multiplies; 0 selects an eighth of them")))
+		decl.Within(decl.AtLeast(0), bench.Option(asideOption, bench.KindInt, "0",
+			"multiprocessors of a rank that are reserved for reductions while it multiplies; 0 selects an eighth of them"))),
+		decl.OneOf(providerAxis, gpugemm.ProductProviders()...), decl.OneOf(methodAxis, byStreams, oneKernel))
 }
 
 // checkOnGPU returns an error if GPUs cannot run a point that has their axes.
@@ -63,10 +64,6 @@ func checkOnGPU(p point.Point, d dtype.DType) error {
 	shape, _ := p.Get(shapeAxis)
 	provider, method := text(providerAxis), text(methodAxis)
 	switch {
-	case !slices.Contains(gpugemm.ProductProviders(), provider):
-		return bench.Unknown("provider", provider, gpugemm.ProductProviders())
-	case method != byStreams && method != oneKernel:
-		return bench.Unknown("method", method, []string{byStreams, oneKernel})
 	case slices.Min(shape.Dims()) == 0:
 		return fmt.Errorf("shape %v: want positive sizes, GPUs have no empty products", shape)
 	case !slices.Contains(gpugemm.ProductTypes(provider), d):
@@ -109,13 +106,12 @@ func runOnGPUs(ctx context.Context, s *bench.State, plan fused.Plan) error {
 		return err
 	}
 	s.SampleAtMost(s.Float(bench.SecondsOption))
-	s.UseClock(clock.DeviceEvents(eventPicoseconds))
 	s.Refresh(func() error { return w.refresh(ctx) })
 	s.Verify(w.verify)
 	collectives.Observe(s, instrument.ObserverOf(g), "before")
 	if err := s.Time(ctx, func() error { _, err := w.op.Run(); return err }, bench.Preamble(func() error {
 		return w.preamble(ctx)
-	}), bench.SampledBy(w.sample)); err != nil {
+	}), collectives.SampleOnDevice(s, eventPicoseconds, w.sample)); err != nil {
 		return err
 	}
 	collectives.Observe(s, instrument.ObserverOf(g), "after")
@@ -263,18 +259,15 @@ func (w *gpuWork) preamble(ctx context.Context) error {
 	return w.rank.Poison()
 }
 
-func (w *gpuWork) sample(batch int, samples []int64) error {
-	for i := range samples {
-		samples[i] = 0
-		for range batch {
-			us, err := w.op.Run()
-			if err != nil {
-				return err
-			}
-			samples[i] += int64(us * 1e6)
+func (w *gpuWork) sample(calls int) (sum float64, err error) {
+	for range calls {
+		us, err := w.op.Run()
+		if err != nil {
+			return 0, err
 		}
+		sum += us
 	}
-	return nil
+	return sum, nil
 }
 
 func (w *gpuWork) verify() error {

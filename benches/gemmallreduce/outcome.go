@@ -74,11 +74,10 @@ func (b *baselines) finish(ctx context.Context, s *bench.State, plan fused.Plan)
 		}
 	}
 	o, err := b.outcome(ctx, s, plan)
-	if err != nil {
-		return err
+	if err == nil {
+		o.report(s)
 	}
-	o.report(s)
-	return writeTrace(s, o)
+	return err
 }
 
 // outcome gathers the times of all ranks.

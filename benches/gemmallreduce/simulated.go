@@ -28,9 +28,6 @@ type accelerator interface {
 	Machine(file, arrangement string, ranks int) (*topo.Topology, *ccl.Config, error)
 }
 
-// asTopology is the value of --fabric that keeps the fabric of the topology file.
-const asTopology = "topology"
-
 // newSimulator returns a machine with this number of ranks and this fabric.
 func newSimulator(on accelerator, c machine.Chosen, fabric string, ranks int) (simulator, error) {
 	t, config, err := on.Machine(c.File, c.Arrangement, ranks)
@@ -38,7 +35,7 @@ func newSimulator(on accelerator, c machine.Chosen, fabric string, ranks int) (s
 		return simulator{}, err
 	}
 	t = t.Clone()
-	if fabric != asTopology {
+	if fabric != machine.AsTopology {
 		t.Fabric = topo.Fabric(fabric)
 	}
 	return simulator{t, config, c.File}, nil
@@ -91,7 +88,7 @@ func runSimulated(ctx context.Context, s *bench.State, plan fused.Plan, on accel
 		return err
 	}
 	o.report(s)
-	return writeTrace(s, o)
+	return nil
 }
 
 // simulation is the result of rank 0. Times are in picoseconds.

@@ -21,8 +21,7 @@ adds to the time of a real call. harness_us is the wall time from one sample to 
 next, including clock readings and, in the isolated cadence, barriers.`),
 		bench.Ranks("1,2"),
 		bench.Strings("cadence", string(bench.Streaming), string(bench.Isolated)),
-		bench.Metric("harness_us", "us", "lower",
-			"overhead of the harness in a sample"),
+		bench.Metric("harness_us", "us", "lower", "overhead of the harness in a sample"),
 		bench.Headline("time_us", "harness_us"),
 		bench.Timeout(time.Minute),
 	)

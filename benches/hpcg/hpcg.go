@@ -5,7 +5,6 @@ package hpcg
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +21,7 @@ import (
 const (
 	sideAxis   = "side"
 	methodAxis = "method"
-	timeOption = "seconds"
+	timeOption = bench.SecondsOption
 )
 
 // preconditioner is the registered preconditioner that follows the rules of HPCG.
@@ -54,28 +53,18 @@ every set ends with the same residual, and the solution is correct.
 		bench.Ranks("1,2"),
 		bench.Ints(sideAxis, "64"),
 		bench.Strings(methodAxis, "cg"),
-		bench.Option(timeOption, bench.KindFloat, "10",
-			"time of all sets together, at least one set; an official run takes 1800"),
+		bench.Seconds("10", "time of all sets together, at least one set; an official run takes 1800"),
 		bench.Drop(invalidPoint),
-		bench.Refuse(checkOptions),
 		bench.Timeout(2*time.Hour),
 		bench.Backends(dist.Backends(system.CanSolve)...),
-		bench.Metric("rating_gflops", "GFLOP/s", "higher",
-			"rating by the rules of HPCG"),
-		bench.Metric("raw_gflops", "GFLOP/s", "higher",
-			"operations divided by the time, without the penalties"),
-		bench.Metric("iterations", "", "lower",
-			"iterations of a set"),
-		bench.Metric("sets", "", "",
-			"timed sets"),
-		bench.Metric("setup_s", "s", "lower",
-			"preparation before the first set"),
-		bench.Metric("unknowns", "", "",
-			"unknowns of all ranks"),
-		bench.Metric("reference_residual", "", "",
-			"residual of the reference solve"),
-		bench.Metric("rel_residual", "", "lower",
-			"residual of the solution, recomputed row by row"),
+		bench.Metric("rating_gflops", "GFLOP/s", "higher", "rating by the rules of HPCG"),
+		bench.Metric("raw_gflops", "GFLOP/s", "higher", "operations divided by the time, without the penalties"),
+		bench.Metric("iterations", "", "lower", "iterations of a set"),
+		bench.Metric("sets", "", "", "timed sets"),
+		bench.Metric("setup_s", "s", "lower", "preparation before the first set"),
+		bench.Metric("unknowns", "", "", "unknowns of all ranks"),
+		bench.Metric("reference_residual", "", "", "residual of the reference solve"),
+		bench.Metric("rel_residual", "", "lower", "residual of the solution, recomputed row by row"),
 		bench.Headline("rating_gflops=rating (GFLOP/s)", "raw_gflops=raw (GFLOP/s)", "iterations", "rel_residual=residual"),
 		bench.Version("1"),
 		bench.Plot("x=num_ranks,y=rating_gflops,by=method+side+backend,xscale=log", bench.Named("hpcg_like_rating"),
@@ -103,13 +92,6 @@ func invalidPoint(p bench.Point) error {
 	names := krylov.Methods.NamesWhere(func(m krylov.Method) bool { return m.Needs == krylov.SymmetricDefinite })
 	if !slices.Contains(names, method.String()) {
 		return bench.Unknown(methodAxis, method.String(), names)
-	}
-	return nil
-}
-
-func checkOptions(_, options bench.Point) error {
-	if v := options.At(timeOption); !(v.Float() > 0) || math.IsInf(v.Float(), 0) {
-		return fmt.Errorf("--%s %s: want a positive number", timeOption, v)
 	}
 	return nil
 }

@@ -5,9 +5,9 @@
 package milestone1h
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -207,10 +207,8 @@ func (c Case) Run(ctx context.Context) (*sim.Result, error) {
 	var result *sim.Result
 	var mu sync.Mutex
 	m := ahbm.Machine{Topo: c.Topo, CCL: c.CCL, TimingOnly: !c.Verify, Load: c.Load, Trace: c.Trace,
-		Observe: func(r *sim.Result) {
-			result = r
-		}}
-	var wrong *bench.Wrong
+		Observe: func(r *sim.Result) { result = r }}
+	var wrong bench.Wrong
 	var sums []int
 	if c.Verify {
 		sums = c.sums()
@@ -223,23 +221,16 @@ func (c Case) Run(ctx context.Context) (*sim.Result, error) {
 		if err := g.AllReduce(tiles, tiles, dist.Sum); err != nil || !c.Verify {
 			return err
 		}
-		if found := c.check(g.Rank(), dist.Slice[dist.Float16](tiles), sums); found != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			if wrong != nil {
-				found.Count += wrong.Count
-			}
-			wrong = found
-		}
+		found := c.check(g.Rank(), dist.Slice[dist.Float16](tiles), sums)
+		mu.Lock()
+		defer mu.Unlock()
+		wrong.Count, wrong.Detail = wrong.Count+found.Count, cmp.Or(wrong.Detail, found.Detail)
 		return nil
 	})
 	if err == nil && result == nil {
 		err = errors.New("the all-reduce launched nothing")
 	}
-	if err == nil && wrong != nil {
-		err = wrong
-	}
-	return result, err
+	return result, cmp.Or(err, wrong.Err())
 }
 
 // Inputs are non-negative whole numbers, so small that every partial sum over all cubes, in any order, is at
@@ -291,15 +282,10 @@ func (c Case) sums() []int {
 }
 
 // check compares the tiles of all cubes of a SIP with the exact sums.
-func (c Case) check(sip int, tiles []dist.Float16, sums []int) *bench.Wrong {
-	var wrong *bench.Wrong
+func (c Case) check(sip int, tiles []dist.Float16, sums []int) (wrong bench.Wrong) {
 	for at, got := range tiles {
 		if want := float32(sums[at%c.N]); got.Float32() != want {
-			if wrong == nil {
-				wrong = &bench.Wrong{Detail: fmt.Sprintf("element %d of sip%d.cube%d is %v, the sum is %v", at%c.N, sip, at/c.N,
-					got.Float32(), want)}
-			}
-			wrong.Count++
+			wrong.Note("element %d of sip%d.cube%d is %v, the sum is %v", at%c.N, sip, at/c.N, got.Float32(), want)
 		}
 	}
 	return wrong

@@ -219,16 +219,16 @@ func TestWrongCubeIsFound(t *testing.T) {
 	for at := range right {
 		right[at] = dtype.Float16From(float32(sums[at%c.N]))
 	}
-	if w := c.check(1, right, sums); w != nil {
+	if w := c.check(1, right, sums); w.Count != 0 {
 		t.Fatal(w)
 	}
 	right[5*64+3]++
-	if w := c.check(1, right, sums); w == nil || w.Count != 1 || !strings.Contains(w.Detail, "element 3 of sip1.cube5") {
+	if w := c.check(1, right, sums); w.Count != 1 || !strings.Contains(w.Detail, "element 3 of sip1.cube5") {
 		t.Errorf("one wrong element: %v", w)
 	}
 	// A tile that was not added is found.
 	c.fill(0, right)
-	if w := c.check(0, right, sums); w == nil {
+	if w := c.check(0, right, sums); w.Count == 0 {
 		t.Error("inputs pass for sums")
 	}
 }
@@ -393,8 +393,8 @@ func TestFabricAndRoot(t *testing.T) {
 	if len(ns) != 4 || ns["flits center"] >= ns["flits corner"] || ns["whole center"] >= ns["whole corner"] {
 		t.Errorf("%v", ns)
 	}
-	label := machine.Labels(rows)
-	if got := label(rows[3]); got != "built-in, whole, root in the corner" {
+	on := machine.Names(rows, sipsAxis, "n_elem", "algorithm")
+	if got := on(rows[3]); got != "whole, root in the corner" {
 		t.Errorf("the last curve is called %q", got)
 	}
 	made, err := written(t, CCL(), rows.Copy())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kernbench/kernbench/accel"
@@ -19,7 +20,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/dtype"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/bench/machine"
-	"github.com/kernbench/kernbench/internal/kernel/proof"
 )
 
 // The parts of the evaluation of products.
@@ -276,72 +276,45 @@ func (c productCase) run() (*sim.Result, error) {
 	return p.Result, nil
 }
 
-// check compares the result with the exact product in integers. To save time, both are first multiplied by a
-// vector without zeros (Freivalds): a row with one wrong element always differs, a row with several is missed
-// with a probability of 2^-30. Rows that differ are then compared element by element, and so are all rows if
-// the epilogue is not linear.
-func (c productCase) check(got []dtype.Float16) error {
-	b := make([]int64, c.K*c.N)
+// exactProducts caches A x B by shape, because the variants and splits of a sweep share it.
+var exactProducts sync.Map // of [3]int to []int32
+
+// exactProduct returns A x B in integers, row by row.
+func (c productCase) exactProduct() []int32 {
+	shape := [3]int{c.M, c.K, c.N}
+	if known, ok := exactProducts.Load(shape); ok {
+		return known.([]int32)
+	}
+	b := make([]int32, c.K*c.N)
 	for i := range b {
-		b[i] = int64(entry(1, i))
+		b[i] = int32(entry(1, i))
 	}
-	probe := proof.Probe(c.N, 1)
-	depth := make([]int64, c.K) // B times probe
-	for k := range depth {
-		for n, v := range b[k*c.N : (k+1)*c.N] {
-			depth[k] += v * probe[n]
-		}
-	}
-	linear := !slices.Contains(c.Epilogue, tl.Maximum)
-	var wrong bench.Wrong
-	for m := range c.M {
-		if linear && c.rowHolds(got, m, probe, depth) {
-			continue
-		}
-		if err := c.checkRow(got, m, b, &wrong); err != nil {
-			return err
-		}
-	}
-	return wrong.Err()
-}
-
-// rowHolds reports whether row m of the result times probe equals the exact value. depth is B times probe.
-func (c productCase) rowHolds(got []dtype.Float16, m int, probe, depth []int64) bool {
-	var have, want int64
-	for n, p := range probe {
-		f := got[m*c.N+n].Float32()
-		if f != f || f > exactF16 || f < -exactF16 || f != float32(int64(f)) {
-			return false
-		}
-		have += int64(f) * p
-		want += int64(c.finish(0, rowEntry(n))) * p
-	}
-	for k, d := range depth {
-		want += int64(entry(0, m*c.K+k)) * d
-	}
-	return have == want
-}
-
-// checkRow compares row m element by element and counts wrong elements.
-func (c productCase) checkRow(got []dtype.Float16, m int, b []int64, wrong *bench.Wrong) error {
-	row := make([]int64, c.N)
-	for k := range c.K {
-		a := int64(entry(0, m*c.K+k))
-		for n, v := range b[k*c.N : (k+1)*c.N] {
+	out := make([]int32, c.M*c.N)
+	for i := range c.M * c.K {
+		a, row := int32(entry(0, i)), out[i/c.K*c.N:][:c.N]
+		for n, v := range b[i%c.K*c.N:][:c.N] {
 			row[n] += a * v
 		}
 	}
-	for n, sum := range row {
+	exactProducts.Store(shape, out)
+	return out
+}
+
+// check compares every element of the result with the exact one.
+func (c productCase) check(got []dtype.Float16) error {
+	var wrong bench.Wrong
+	for i, sum := range c.exactProduct() {
+		m, n := i/c.N, i%c.N
 		want := c.finish(int(sum), rowEntry(n))
 		if want > exactF16 || want < -exactF16 {
 			return fmt.Errorf("element %d,%d of the product is %d, which f16 cannot hold exactly: K = %d is too large to "+
 				"verify", m, n, want, c.K)
 		}
-		if have := got[m*c.N+n].Float32(); have != float32(want) {
+		if have := got[i].Float32(); have != float32(want) {
 			wrong.Note("element %d,%d of the product is %v, want %d", m, n, have, want)
 		}
 	}
-	return nil
+	return wrong.Err()
 }
 
 // finish applies the epilogue in integers.

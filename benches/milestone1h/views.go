@@ -111,7 +111,7 @@ func sections(rows dataset.Set) []bench.Section {
 	metrics := lists.Map(parts(sim.Breakdown{}), breakdownPart.metric)
 	names := lists.Map(parts(sim.Breakdown{}), func(p breakdownPart) string { return p.label })
 	rows = rows.Good().Part(latencyPart).At("algorithm", ccl.LRAB)
-	for _, g := range byMachine(rows, sipsAxis) {
+	for _, g := range byMachine(rows, sipsAxis, "n_elem") {
 		r := g.Rows[len(g.Rows)-1]
 		table = append(table, []string{g.Key, unit.FormatBytes(2 * r.Point.At("n_elem").Int()),
 			fmt.Sprintf("%.2f µs", r.Metrics["crit_ns"]/1e3), fmt.Sprintf("%.2f µs", r.Limits["bandwidth"]),
@@ -176,15 +176,17 @@ func gemmViews() []bench.Clause {
 	}
 }
 
-// byMachine groups rows by the value of an axis and by their machine.
-func byMachine(rows dataset.Set, axis string) []dataset.Group[string] {
-	label := machine.Labels(rows)
-	return dataset.GroupBy(rows, func(r *journal.Row) string { return machine.With(dataset.Text(r, axis), label(r)) })
+// byMachine groups rows by the value of an axis and by all else in which they differ, except the ignored coordinates.
+func byMachine(rows dataset.Set, axis string, ignore ...string) []dataset.Group[string] {
+	on := machine.Names(rows, append(ignore, axis)...)
+	return dataset.GroupBy(rows, func(r *journal.Row) string {
+		return strings.Join(lists.NonEmpty(dataset.Text(r, axis), on(r)), ", ")
+	})
 }
 
 // curves returns the good rows of each split on each machine, by number of PEs.
 func curves(rows dataset.Set) []dataset.Group[string] {
-	return byMachine(rows.Good().Part(scalingPart), "split")
+	return byMachine(rows.Good().Part(scalingPart), "split", "cubes_x_pes")
 }
 
 // deriveSpeedup adds the speed-up over one PE, extrapolated from the first row of the curve, which has the fewest PEs.
@@ -219,10 +221,10 @@ func gemmSections(rows dataset.Set) []bench.Section {
 	var out []bench.Section
 	if sweep := rows.Good().Part(sweepPart); len(sweep) > 0 {
 		table := [][]string{{"M x K x N", "tiles", "filled", "variant", "pipeline", "used", "ideal", "busiest stage"}}
-		label := machine.Labels(sweep)
+		on := machine.Names(sweep, "shapes", "variant")
 		for _, r := range sweep {
 			table = append(table, []string{dataset.Text(r, "shapes"), strconv.Itoa(int(r.Metrics["tiles"])),
-				fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), machine.With(dataset.Text(r, "variant"), label(r)),
+				fmt.Sprintf("%.4g", r.Metrics["tile_fill"]), strings.Join(lists.NonEmpty(dataset.Text(r, "variant"), on(r)), ", "),
 				fmt.Sprintf("%.0f ns", r.Metrics["composite_window_ns"]), fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization"]),
 				fmt.Sprintf("%.1f %%", r.Metrics["mac_utilization_theoretical"]),
 				longest(r, "composite_window_ns", lists.Map(stages(), busyName), lists.Map(stages(), sim.Activity.String))})

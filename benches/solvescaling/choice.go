@@ -3,7 +3,6 @@ package solvescaling
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -159,7 +158,7 @@ func (c *comparison) advice() (out []statement) {
 			best.name, seconds(best.timeToSolution()), ratio(best.timeToSolution(), next.timeToSolution()), next.name)},
 			statement{text: c.why(best)})
 	} else {
-		out = append(out, statement{c.unresolved(best, tied), true}, statement{text: c.counted()})
+		out = append(out, statement{c.unresolved(best, tied), true})
 	}
 	if cand := c.fastestSolve(); cand != nil && cand != best {
 		out = append(out, statement{text: fmt.Sprintf("With many right-hand sides for one matrix, the set-up is paid once: "+
@@ -190,41 +189,6 @@ func (c *comparison) unresolved(best *candidate, tied []*candidate) string {
 	}
 	return fmt.Sprintf("The fastest way to the solution is not resolved%s: %s. More launches (--trials %d) or a "+
 		"quiet machine may resolve it.", among, why, judge.MinLaunches)
-}
-
-// counted compares the quantities that do not depend on times.
-func (c *comparison) counted() string {
-	var words []string
-	var last *candidate // the one that the sentence named last
-	for _, n := range []struct {
-		what, times string
-		write       func(float64) string
-	}{{"needs the fewest iterations", "", count}, {"makes the fewest reductions", "reductions_per_iteration", count},
-		{"moves the fewest bytes", "bytes_model", unit.FormatBytesApprox}} {
-		of := func(cand *candidate) float64 {
-			if n.times == "" {
-				return cand.row.Metrics["iterations"]
-			}
-			if v, known := cand.row.Metrics[n.times]; known {
-				return v * cand.row.Metrics["iterations"]
-			}
-			return math.Inf(1) // a peer does not report it
-		}
-		lowest := slices.MinFunc(c.candidates, func(a, b *candidate) int { return cmp.Compare(of(a), of(b)) })
-		v := of(lowest)
-		tied := slices.ContainsFunc(c.candidates, func(cand *candidate) bool { return cand != lowest && of(cand) == v })
-		if !tied {
-			fact := fmt.Sprintf("%s (%s)", n.what, n.write(v))
-			if lowest != last {
-				fact, last = lowest.name+" "+fact, lowest
-			}
-			words = append(words, fact)
-		}
-	}
-	if words == nil {
-		return "Independent of the times, no candidate is ahead of all others."
-	}
-	return "Independent of the times: " + strings.Join(words, ", ") + "."
 }
 
 // why compares the best candidate with the same method without a preconditioner, or with the next

@@ -14,15 +14,14 @@ import (
 
 // checkDevice returns an error if a GPU cannot run a point, as far as that is known before the size.
 func checkDevice(p, options point.Point) error {
-	text := func(name string) string {
-		v, ok := p.Get(name)
-		if !ok {
-			v, _ = options.Get(name)
-		}
-		return v.String()
-	}
+	text := func(name string) string { return point.ValueOf(p, options, name).String() }
 	if !device.SupportsBackend(text(bench.BackendName)) {
 		return nil
+	}
+	for _, name := range []string{adjointOption, solutionOption, writtenOption} {
+		if v := text(name); v != "" && v != "false" {
+			return fmt.Errorf("--%s works on processors only", name)
+		}
 	}
 	on := fmt.Sprintf("--%s %s", bench.BackendName, text(bench.BackendName))
 	switch {

@@ -1,9 +1,6 @@
 package solvescaling
 
 import (
-	"slices"
-
-	"github.com/kernbench/kernbench/internal/base/suggest"
 	"github.com/kernbench/kernbench/internal/solve/krylov"
 )
 
@@ -117,11 +114,3 @@ var phaseMeanings = [krylov.NumPhases]string{
 
 func meanOf(p krylov.Phase) string    { return p.String() + "_us" }
 func slowestOf(p krylov.Phase) string { return p.String() + "_max_us" }
-
-// checkKnown returns an error if word is not in the list.
-func checkKnown(what, word string, all []string) error {
-	if slices.Contains(all, word) {
-		return nil
-	}
-	return suggest.Unknown(what, word, all)
-}

@@ -40,24 +40,12 @@ func multigridAxes() []bench.Clause {
 	}
 }
 
-// multigridOf returns the settings of gmg and amg at a point. Rows of older versions have none, which stands for the
-// defaults.
+// multigridOf returns the settings of gmg and amg at a point.
 func multigridOf(p point.Point) precondition.Multigrid {
-	text := func(axis string) string {
-		v, _ := p.Get(axis)
-		return v.String()
-	}
-	return precondition.Multigrid{Smoother: text(smootherAxis), Sweeps: int(number(p, sweepsAxis)), Cycle: text(cycleAxis),
-		Coarsening: text(coarseningAxis), Strength: number(p, strengthAxis), Aggressive: int(number(p, aggressiveAxis)),
-		Coarsest: text(coarsestAxis)}
-}
-
-// number returns the value of an axis, or 0 if the point has none.
-func number(p point.Point, axis string) float64 {
-	if v, known := p.Get(axis); known {
-		return v.Float()
-	}
-	return 0
+	text := func(axis string) string { return p.At(axis).String() }
+	return precondition.Multigrid{Smoother: text(smootherAxis), Sweeps: int(p.At(sweepsAxis).Int()), Cycle: text(cycleAxis),
+		Coarsening: text(coarseningAxis), Strength: p.At(strengthAxis).Float(),
+		Aggressive: int(p.At(aggressiveAxis).Int()), Coarsest: text(coarsestAxis)}
 }
 
 // checkMultigrid returns an error if the preconditioner of a point does not have one of the settings, or if the problem

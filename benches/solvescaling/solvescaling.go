@@ -4,8 +4,8 @@
 package solvescaling
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,9 +77,6 @@ func Bench() *bench.Bench {
 	items := []bench.Clause{
 		bench.Help("weak, strong and throughput scaling of a distributed sparse solve, with the residual as gate"),
 		bench.Doc(manual()),
-		bench.Drop(invalidPoint),
-		bench.Drop(checkDeviceMemory),
-		bench.Refuse(checkOptions),
 		bench.Timeout(2 * time.Hour),
 		bench.Backends(dist.Backends(func(d dist.Description) bool {
 			return system.CanSolve(d) || device.SupportsBackend(d.Name)
@@ -94,7 +91,14 @@ func Bench() *bench.Bench {
 		bench.Exports(exports),
 		bench.Reports("finest_level_gbps", "GB/s", "rate at which a rank moves the bytes of the finest level"),
 	}
-	items = slices.Concat(items, settings(), declaredViews())
+	for _, check := range []func(point.Point) error{checkRHS, unusedSize, checkMultigrid, checkColumns, checkPrecision,
+		checkPartitioner, checkSuitable, checkDeviceMemory} {
+		items = append(items, bench.Drop(check))
+	}
+	for _, check := range []func(p, options point.Point) error{checkSizes, checkDevice, checkAutomatic, checkFile} {
+		items = append(items, bench.Refuse(check))
+	}
+	items = slices.Concat(settings(), items, declaredViews())
 	for _, m := range metrics {
 		items = append(items, bench.Metric(m.name, m.unit, m.better, m.meaning))
 	}
@@ -121,17 +125,28 @@ func settings() []bench.Clause {
 		bench.Strings(precisionAxis, system.Double),
 		bench.Ints(perRankAxis, fmt.Sprint(defaultPerRank)),
 		bench.Ints(totalAxis, fmt.Sprint(defaultTotal)),
-		bench.Option(rtolOption, bench.KindFloat, "1e-8", "residual to reach, relative to the right-hand side"),
-		bench.Option(maxIterOption, bench.KindInt, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
-		bench.Option(stopOption, bench.KindInt, "0",
-			"iterations after which a solve may stop without converging, to time only these; 0 is off"),
-		bench.Option(restartOption, bench.KindInt, "30", "steps between restarts of "+strings.Join(restarting(), ", ")),
-		bench.Option(repeatOption, bench.KindInt, "3", "timed solves; the best counts, the row keeps the spread"),
+		decl.Within(decl.Between(0, 1), bench.Option(rtolOption, bench.KindFloat, "1e-8",
+			"residual to reach, relative to the right-hand side")),
+		decl.Within(decl.AtLeast(0),
+			bench.Option(maxIterOption, bench.KindInt, "0", "most iterations; 0 is 10000 + 50 sqrt(unknowns)"),
+			bench.Option(stopOption, bench.KindInt, "0",
+				"iterations after which a solve may stop without converging, to time only these; 0 is off")),
+		decl.Within(decl.AtLeast(1),
+			bench.Option(restartOption, bench.KindInt, "30", "steps between restarts of "+strings.Join(restarting(), ", ")),
+			bench.Option(repeatOption, bench.KindInt, "3", "timed solves; the best counts, the row keeps the spread")),
 		bench.Option(adjointOption, bench.KindBool, "false",
 			"also solve the adjoint system, and check the gradients that follow from it by finite differences"),
 		bench.OutputFile(solutionOption, "Matrix Market file to write the solution of the last row to"),
 		bench.OutputFile(writtenOption, "Matrix Market file to write the matrix of the last row to"),
 		bench.FileOption(matrixOption, "", "Matrix Market file to solve with instead of a generated problem"),
+		decl.OneOf(modeAxis, weak, strong, throughput),
+		decl.OneOf(methodAxis, append(krylov.Methods.Names(), auto)...),
+		decl.OneOf(partitionerAxis, partition.Partitioners.Names()...),
+		decl.OneOf(precondAxis, append(precondition.Preconditioners.Names(), auto)...),
+		decl.OneOf(objectiveAxis, partition.Objectives()...),
+		decl.OneOf(weightsAxis, string(partition.ByRows), string(partition.ByEntries)),
+		decl.OneOf(storageAxis, sparse.Compressed.String(), sparse.Plain.String()),
+		decl.OneOf(precisionAxis, system.Precisions()...),
 	}, multigridAxes()...)
 }
 
@@ -205,62 +220,40 @@ func restarting() []string {
 	return krylov.Methods.NamesWhere(func(m krylov.Method) bool { return m.Restarts })
 }
 
-// invalidPoint returns an error if a point cannot be run, as far as the point alone shows.
-func invalidPoint(p point.Point) error {
+// checkRHS refuses unknown right-hand sides.
+func checkRHS(p point.Point) error {
+	if rhs := p.At(rhsAxis).String(); rhs != "random" && rhs != "ones" && !strings.HasPrefix(rhs, rhsFile) {
+		return bench.Unknown(rhsAxis, rhs, []string{"random", "ones", rhsFile + "PATH"})
+	}
+	return nil
+}
+
+// checkPartitioner returns an error if the partitioner has not the objective or the weights of a point.
+func checkPartitioner(p point.Point) error {
+	part, err := partition.Partitioners.Lookup(p.At(partitionerAxis).String())
+	if err != nil {
+		return err
+	}
+	return cmp.Or(part.CheckObjective(partition.Objective(p.At(objectiveAxis).String())),
+		part.CheckWeights(partition.Weights(p.At(weightsAxis).String())))
+}
+
+// checkSuitable returns an error if the method, preconditioner, partitioner or right-hand side does not suit a
+// generated problem. The ranks check the default kind or a file, and trials show what auto can choose.
+func checkSuitable(p point.Point) error {
 	text := func(axis string) string { return p.At(axis).String() }
-	for _, c := range []struct {
-		axis  string
-		known []string
-	}{
-		{modeAxis, []string{weak, strong, throughput}},
-		{methodAxis, append(krylov.Methods.Names(), auto)},
-		{partitionerAxis, partition.Partitioners.Names()},
-		{precondAxis, append(precondition.Preconditioners.Names(), auto)},
-		{objectiveAxis, partition.Objectives()},
-		{weightsAxis, []string{string(partition.ByRows), string(partition.ByEntries)}},
-		{storageAxis, []string{sparse.Compressed.String(), sparse.Plain.String()}},
-	} {
-		if err := checkKnown(c.axis, text(c.axis), c.known); err != nil {
-			return err
-		}
-	}
-	if rhs := text(rhsAxis); !strings.HasPrefix(rhs, rhsFile) {
-		if err := checkKnown(rhsAxis, rhs, []string{"random", "ones", rhsFile + "PATH"}); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(unusedSize(p), checkMultigrid(p)); err != nil {
-		return err
-	}
-	if err := errors.Join(checkColumns(p), checkPrecision(p)); err != nil {
-		return err
+	if text(problemAxis) == auto || automatic(p) {
+		return nil
 	}
 	part, err := partition.Partitioners.Lookup(text(partitionerAxis))
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(part.CheckObjective(partition.Objective(text(objectiveAxis))),
-		part.CheckWeights(partition.Weights(text(weightsAxis)))); err != nil {
-		return err
-	}
-	if text(problemAxis) == auto {
-		return nil // the default kind or a file, which the ranks will check
-	}
-	if automatic(p) {
-		return nil // a trial shows what is suitable
-	}
-	return checkSuitable(p, text, part)
-}
-
-// checkSuitable returns an error if the method, preconditioner, partitioner or right-hand side does
-// not suit a generated problem.
-func checkSuitable(p point.Point, text func(axis string) string, part partition.Partitioner) error {
 	v, err := generate(p, solve.Params{Rows: sampleRows})
 	if err != nil {
 		return err
 	}
-	settings := multigridOf(p)
-	cfg := krylov.Config{RTol: 1, MaxIter: 1, Flexible: settings.Flexible()}
+	cfg := krylov.Config{RTol: 1, MaxIter: 1, Flexible: multigridOf(p).Flexible()}
 	if _, err := krylov.New(text(methodAxis), v.Traits(), cfg); err != nil {
 		return fmt.Errorf("problem %s: %w", text(problemAxis), err)
 	}
@@ -281,35 +274,22 @@ func checkSuitable(p point.Point, text func(axis string) string, part partition.
 // preconditioners that halve a grid accept. The ranks check the real size.
 const sampleRows = 4096
 
-// checkOptions returns an error for invalid numbers or an invalid combination with a file.
-func checkOptions(p, options point.Point) error {
-	for _, o := range []struct {
-		name    string
-		minimum float64
-	}{{maxIterOption, 0}, {stopOption, 0}, {restartOption, 1}, {repeatOption, 1}} {
-		if v := options.At(o.name); v.Float() < o.minimum {
-			return fmt.Errorf("--%s %s: want at least %g", o.name, v, o.minimum)
-		}
-	}
-	if rtol := options.At(rtolOption); !(rtol.Float() > 0 && rtol.Float() < 1) {
-		return fmt.Errorf("--%s %s: want a number above 0 and below 1", rtolOption, rtol)
-	}
+// checkSizes refuses sizes below 1.
+func checkSizes(p, _ point.Point) error {
 	for _, size := range []string{perRankAxis, totalAxis} {
 		if v := p.At(size); v.Int() < 1 {
 			return fmt.Errorf("--%s %s: want at least 1", size, v)
 		}
 	}
-	if err := checkProcessorOptions(p, options); err != nil {
-		return err
-	}
-	if err := errors.Join(checkDevice(p, options), checkAutomatic(p, options)); err != nil {
-		return err
-	}
+	return nil
+}
+
+// checkFile refuses axes that have no effect with a matrix from a file.
+func checkFile(p, options point.Point) error {
 	path := options.At(matrixOption)
-	if path.String() == "" {
-		return nil
-	}
 	switch mode, problem, total := p.At(modeAxis), p.At(problemAxis), p.At(totalAxis); {
+	case path.String() == "":
+		return nil
 	case problem.String() != auto:
 		return fmt.Errorf("--%s %s and --%s %s: give one of them", problemAxis, problem, matrixOption, path)
 	case mode.String() != strong:
@@ -317,19 +297,6 @@ func checkOptions(p, options point.Point) error {
 			matrixOption, path, mode, modeAxis, strong)
 	case total.Int() != defaultTotal:
 		return fmt.Errorf("--%s %s has one size: --%s %s has no effect, leave it out", matrixOption, path, totalAxis, total)
-	}
-	return nil
-}
-
-// checkProcessorOptions refuses options that only solves on processors have.
-func checkProcessorOptions(p, options point.Point) error {
-	if !device.SupportsBackend(p.At(bench.BackendName).String()) {
-		return nil
-	}
-	for _, name := range []string{adjointOption, solutionOption, writtenOption} {
-		if v := options.At(name).String(); v != "" && v != "false" {
-			return fmt.Errorf("--%s works on processors only", name)
-		}
 	}
 	return nil
 }

@@ -440,13 +440,13 @@ func TestWrittenFiles(t *testing.T) {
 // Invalid numbers and files refuse the whole request, and nothing runs.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct{ axes, options, reason string }{
-		{"", "rtol=-1", "--rtol -1: want a number above 0"},
-		{"", "rtol=0", "--rtol 0: want"},
+		{"", "rtol=-1", "rtol: -1: want a number above 0"},
+		{"", "rtol=0", "rtol: 0: want"},
 		{"", "rtol=1", "below 1"},
-		{"", "maxiter=-1", "--maxiter -1: want at least 0"},
-		{"", "stop-after=-5", "--stop-after -5: want at least 0"},
-		{"method=gmres", "restart=0", "--restart 0: want at least 1"},
-		{"", "repeat=0", "--repeat 0: want at least 1"},
+		{"", "maxiter=-1", "maxiter: -1: want a number of 0 or more"},
+		{"", "stop-after=-5", "stop-after: -5: want a number of 0 or more"},
+		{"method=gmres", "restart=0", "restart: 0: want a number of 1 or more"},
+		{"", "repeat=0", "repeat: 0: want a number of 1 or more"},
 		{"dof-per-rank=0", "", "--dof-per-rank 0: want at least 1"},
 		{"mode=weak", "matrix=m.mtx", "--mode strong takes the file"},
 		{"mode=weak,strong", "matrix=m.mtx", "--mode strong takes the file"},

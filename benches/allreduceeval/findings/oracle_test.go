@@ -249,47 +249,6 @@ func (o oracle) fastest(text string) (problems []string) {
 	return problems
 }
 
-var crossoverRE = regexp.MustCompile(`(?m)^- f32, 4 ranks, symmetric: (.*) up to (\S+), (.*) from (\S+)$`)
-
-// crossovers checks that there are as many as needed, each between two neighbouring resolved sizes, and that the
-// algorithms before it are among the fastest before it and not after it.
-func (o oracle) crossovers(text string) (problems []string) {
-	sizes := o.resolved()
-	need := 0
-	for start := 0; start < len(sizes); need++ { // the longest range with a common winner is never worse
-		common := o.winners(sizes[start])
-		for start < len(sizes) && len(common) > 0 {
-			if start++; start < len(sizes) {
-				next := o.winners(sizes[start])
-				common = slices.DeleteFunc(common, func(name string) bool { return !slices.Contains(next, name) })
-			}
-		}
-	}
-	found := crossoverRE.FindAllStringSubmatch(text, -1)
-	if len(found) != max(need-1, 0) {
-		problems = append(problems, fmt.Sprintf("%d crossovers, want %d", len(found), need-1))
-	}
-	for _, m := range found {
-		i := slices.IndexFunc(sizes, func(s int64) bool { return unit.FormatBytes(s) == m[2] })
-		if i < 0 || i+1 >= len(sizes) || unit.FormatBytes(sizes[i+1]) != m[4] {
-			problems = append(problems, "not between neighbours: "+m[0])
-			continue
-		}
-		before, after := o.winners(sizes[i]), o.winners(sizes[i+1])
-		for _, name := range splitOr(m[1]) {
-			if !slices.Contains(before, name) || slices.Contains(after, name) {
-				problems = append(problems, fmt.Sprintf("%s: %s before, %s after", m[0], before, after))
-			}
-		}
-		for _, name := range splitOr(m[3]) {
-			if !slices.Contains(after, name) {
-				problems = append(problems, fmt.Sprintf("%s: %s after", m[0], after))
-			}
-		}
-	}
-	return problems
-}
-
 func joinOr(names []string) string {
 	return strings.Replace(strings.Join(names, " or "), " or ", ", ", max(len(names)-2, 0))
 }

@@ -202,7 +202,7 @@ func randomRun(rnd *rand.Rand) (r runOfCells) {
 }
 
 // comparisons lists the kinds of sentences that compare times, and so need settled times of several launches.
-var comparisons = []string{"fastest", "speed", "crossover", "llm", "best", "tuning", "fit"}
+var comparisons = []string{"fastest", "speed", "llm", "best", "tuning", "fit"}
 
 // Every generated sentence agrees with a second computation from random rows and cites rows that support it. Nothing
 // is claimed where the data cannot tell.
@@ -223,7 +223,6 @@ func TestRandomRuns(t *testing.T) {
 		problems := o.evidence(sections, of)
 		problems = append(problems, o.verdicts(text["In short"])...)
 		problems = append(problems, o.fastest(text["In short"])...)
-		problems = append(problems, o.crossovers(text["Best algorithm by size"])...)
 		problems = append(problems, o.best(tables["Best algorithm by size"])...)
 		problems = append(problems, o.tuning(rows, text["Tuning table"], tables["Tuning table"])...)
 		problems = append(problems, o.warnings(text["Physics checks"])...)

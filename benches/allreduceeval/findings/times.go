@@ -16,7 +16,6 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/judge"
 	"github.com/kernbench/kernbench/internal/result/model"
-	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // lossy reports whether an algorithm gives other sums than the exact ones. Lossy
@@ -101,23 +100,18 @@ func (r *results) fitSections() []bench.Section {
 	return tableSection(s)
 }
 
-// bestSections lists the fastest algorithm at each size with the crossovers, and the entries
-// of tuning.json. If no comparison is resolved, the first is one line.
+// bestSections lists the fastest algorithm at each size, and the entries of tuning.json. If no comparison is resolved, the first is one line.
 func (r *results) bestSections() []bench.Section {
 	best := bench.Section{Title: "Best algorithm by size"}
-	resolved := lists.Filter(r.contests, contest.resolved)
 	switch {
 	case len(r.contests) == 0:
 		return nil
-	case len(resolved) == 0:
+	case !slices.ContainsFunc(r.contests, contest.resolved):
 		best.Text = "Not resolved: " + notResolved(r.contests) + "."
 	default:
 		best.Text = fmt.Sprintf("The fastest algorithm with exact sums, where all of them ran and have settled over at "+
 			"least %d launches. If the ranges of the launches overlap, all algorithms are named.", judge.MinLaunches)
 		r.addContests(&best)
-		if best.Sentences = crossoverLines(resolved); len(best.Sentences) > 0 {
-			best.Text += "\n\nCrossovers:\n"
-		}
 	}
 	return append([]bench.Section{best}, r.tuningSections()...)
 }
@@ -137,45 +131,6 @@ func (r *results) addContests(s *bench.Section) {
 		}
 		s.AddLine("best", behind, line...)
 	}
-}
-
-// crossoverLines names the sizes between which another algorithm becomes the fastest. An
-// algorithm that is among the fastest at all sizes needs no crossover.
-func crossoverLines(resolved []contest) (lines []views.Sentence) {
-	for _, g := range bySetting(resolved) {
-		stages := stagesOf(g.Items)
-		for i, next := range stages[1:] {
-			from := stages[i]
-			x, y := from.contests[len(from.contests)-1], next.contests[0]
-			lines = append(lines, cite("crossover", slices.Concat(rowsOf(x.samples), rowsOf(y.samples)),
-				"- %s: %s up to %s, %s from %s", settingName(g.Key), orList(from.names), unit.FormatBytes(x.bytes),
-				orList(next.names), unit.FormatBytes(y.bytes)))
-		}
-	}
-	return lines
-}
-
-// stage is a range of sizes with the algorithms that are among the fastest at all of them.
-type stage struct {
-	names    []string
-	contests []contest
-}
-
-// stagesOf divides the resolved contests of one setting into as few stages as possible.
-func stagesOf(list []contest) (stages []stage) {
-	for _, c := range list {
-		names := c.winners()
-		if n := len(stages); n > 0 {
-			last := &stages[n-1]
-			common := lists.Filter(last.names, func(name string) bool { return slices.Contains(names, name) })
-			if len(common) > 0 {
-				last.names, last.contests = common, append(last.contests, c)
-				continue
-			}
-		}
-		stages = append(stages, stage{names, []contest{c}})
-	}
-	return stages
 }
 
 // tuningSections lists exactly the entries of tuning.json.

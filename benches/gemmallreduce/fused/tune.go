@@ -1,7 +1,6 @@
 package fused
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -62,13 +61,9 @@ func Choose(trials []Trial) int {
 	return best.Partitions
 }
 
-// beats reports whether the trial completed all rounds and is faster than the first trial: in the
-// median by margin, and in at least four of five rounds, because the machine may have been slow in
-// some.
+// beats reports whether the trial is faster than the first one: in the median by margin, and in at least four of five
+// rounds, because the machine may have been slow in some.
 func (t Trial) beats(first Trial) bool {
-	if len(t.Times) < len(first.Times) {
-		return false
-	}
 	wins := 0
 	for round, us := range first.Times {
 		if t.Times[round] < us {
@@ -78,22 +73,11 @@ func (t Trial) beats(first Trial) bool {
 	return 5*wins >= 4*len(first.Times) && t.Median() < (1-margin)*first.Median()
 }
 
-// Tuning drops the slower half of the trials after each round, so that the promising numbers are tried
-// most. If calls take long, it makes fewer rounds.
+// Tuning makes fewer rounds if calls take long.
 const (
 	maxRounds, minRounds = 5, 2
 	tuningLimit          = 10e6 // microseconds
 )
-
-// fasterHalf returns the indices of the trials to continue: the first one, which the others must beat,
-// and the faster half of the others, at least one.
-func fasterHalf(trials []Trial, alive []int) (keep []int) {
-	rest := slices.Clone(alive[1:])
-	slices.SortStableFunc(rest, func(a, b int) int { return cmp.Compare(trials[a].Median(), trials[b].Median()) })
-	keep = append(alive[:1:1], rest[:(len(rest)+1)/2]...)
-	slices.Sort(keep)
-	return keep
-}
 
 // FindFastest tries numbers of partitions and returns the index of the fastest. Only a trial can find it, because it
 // depends on properties that no data sheet lists: the caches, the bandwidth of a few threads, the noise of the machine.
@@ -104,14 +88,13 @@ func FindFastest(counts []int, time func(index int) (us float64, err error)) (in
 	if len(counts) == 1 {
 		return 0, nil, nil
 	}
-	alive := lists.Range[int](len(counts)) // indices
 	trials = lists.Map(counts, func(n int) Trial { return Trial{Partitions: n} })
 	if _, err := time(0); err != nil { // warm-up
 		return 0, nil, err
 	}
 	spent := 0.0
 	for round := 0; round < minRounds || round < maxRounds && spent < tuningLimit; round++ {
-		for _, i := range alive {
+		for i := range counts {
 			us, err := time(i)
 			if err != nil {
 				return 0, nil, fmt.Errorf("trying %d partitions: %w", trials[i].Partitions, err)
@@ -119,7 +102,6 @@ func FindFastest(counts []int, time func(index int) (us float64, err error)) (in
 			trials[i].Times = append(trials[i].Times, us)
 			spent += us // equal on all ranks, so that they stop after the same round
 		}
-		alive = fasterHalf(trials, alive)
 	}
 	return slices.Index(counts, Choose(trials)), trials, nil
 }

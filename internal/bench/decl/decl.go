@@ -9,7 +9,9 @@ package decl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -224,17 +226,68 @@ type EnvAxis struct {
 // Option is a parameter with one value per run. It is recorded in every row and belongs to a
 // point's identity.
 type Option struct {
-	Name        string
-	Kind        point.Kind
-	Default     point.Value
-	Help        string
-	Choices     []string // allowed texts; empty means any
-	Positive    bool     // a number above 0
-	NonNegative bool     // a number of 0 or more
-	File        bool     // the value is a file's path; rows record its SHA-256
-	Sweepable   bool     // accepts a list; several values become an axis of the run
-	Output      bool     // names a file to write, so it cannot change a result; rows record the default
-	Only        []string // backends that have this option; empty means all
+	Name      string
+	Kind      point.Kind
+	Default   point.Value
+	Help      string
+	Choices   []string // allowed texts; empty means any
+	Range     *Range   // allowed numbers; nil means any
+	File      bool     // the value is a file's path; rows record its SHA-256
+	Sweepable bool     // accepts a list; several values become an axis of the run
+	Output    bool     // names a file to write, so it cannot change a result; rows record the default
+	Only      []string // backends that have this option; empty means all
+}
+
+// Range is a range of numbers. The ends of an open range do not belong to it.
+type Range struct {
+	Min, Max float64
+	Open     bool
+}
+
+// AtLeast is the range of numbers from min.
+func AtLeast(min float64) Range { return Range{Min: min, Max: math.Inf(1)} }
+
+// Between is the range of numbers above min and below max.
+func Between(min, max float64) Range { return Range{min, max, true} }
+
+// Has reports whether a number is in the range.
+func (r Range) Has(v float64) bool {
+	return v > r.Min && v < r.Max || !r.Open && (v == r.Min || v == r.Max)
+}
+
+func (r Range) String() string {
+	switch {
+	case !r.Open:
+		return fmt.Sprintf("a number of %g or more", r.Min)
+	case math.IsInf(r.Max, 1):
+		return fmt.Sprintf("a number above %g", r.Min)
+	}
+	return fmt.Sprintf("a number above %g and below %g", r.Min, r.Max)
+}
+
+// Within declares options whose numbers must be in a range.
+func Within(r Range, options ...Clause) Clause {
+	return func(d *Declaration) {
+		before := len(d.Bench.Options)
+		for _, declare := range options {
+			declare(d)
+		}
+		for i := range d.Bench.Options[before:] {
+			d.Bench.Options[before+i].Range = &r
+		}
+	}
+}
+
+// OneOf drops the points whose value at an axis is none of the names. It ignores points without the axis.
+func OneOf(axis string, names ...string) Clause {
+	return func(d *Declaration) {
+		d.Part.Drops = append(d.Part.Drops, func(p point.Point) error {
+			if v, has := p.Get(axis); has && !slices.Contains(names, v.String()) {
+				return suggest.Unknown(axis, v.String(), names)
+			}
+			return nil
+		})
+	}
 }
 
 // Profile is a named set of axis values. Flags for single axes override it.

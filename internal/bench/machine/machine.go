@@ -11,16 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/kernbench/kernbench/bench"
 	"github.com/kernbench/kernbench/dist"
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/dist/instrument"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
+	"github.com/kernbench/kernbench/internal/result/views"
 )
 
 // Option is the name of the option for the machine's file, and of the detail that has the file name in a row.
@@ -162,74 +160,14 @@ func Describe(s *bench.State) (c Chosen, err error) {
 	return c, err
 }
 
-// identity identifies the machine of a row.
-type identity struct{ name, hash, fabric, root string }
-
-func identityOf(r *journal.Row) identity {
-	return identity{r.Details[Option], r.Details[Hash], r.Details[Fabric], r.Details[Root]}
-}
-
-// distinct returns the machines of the successful rows, in order. Rows that were not simulated have none.
-func distinct(rows dataset.Set) []identity {
-	simulated := rows.Where(func(r *journal.Row) bool { return r.Status == journal.OK && identityOf(r).hash != "" })
-	return lists.Distinct(lists.Map(simulated, identityOf))
-}
-
-// Labels returns a function that labels the machine of a row: with the name of the file and, if that is ambiguous,
-// its hash, the fabric or the root. Labels are "" if all rows have one machine, and for rows without a machine.
-func Labels(rows dataset.Set) func(*journal.Row) string {
-	all := distinct(rows)
-	if len(all) < 2 {
-		return func(*journal.Row) string { return "" }
+// Names returns a function that says what distinguishes the machine of a row: the coordinates in which the rows differ,
+// besides those to ignore. The name is "" if they do not differ.
+func Names(rows dataset.Set, ignore ...string) func(*journal.Row) string {
+	labels := map[string]string{Root: "root in the {}"}
+	for _, kind := range faultOptions() {
+		labels[kind[0]] = kind[0] + " {}"
 	}
-	labels := map[identity]string{}
-	for _, id := range all {
-		label := id.name
-		if slices.ContainsFunc(all, func(o identity) bool { return o.name == id.name && o.hash != id.hash }) {
-			label += fmt.Sprintf(" (%.8s)", id.hash)
-		}
-		same := lists.Filter(all, func(o identity) bool { return o.name == id.name && o.hash == id.hash })
-		if slices.ContainsFunc(same, func(o identity) bool { return o.fabric != id.fabric }) {
-			label += ", " + id.fabric
-		}
-		if slices.ContainsFunc(same, func(o identity) bool { return o.root != id.root }) {
-			label += ", root in the " + id.root
-		}
-		labels[id] = label
-	}
-	return func(r *journal.Row) string { return labels[identityOf(r)] }
-}
-
-// Curves is like Labels, for rows that may also differ in the arrangement or in faults.
-func Curves(rows dataset.Set) func(*journal.Row) string {
-	label := Labels(rows)
-	arranged := len(rows.Distinct(Arrangement)) > 1
-	faults := lists.Filter(faultOptions(), func(kind [2]string) bool { return len(rows.Distinct(kind[0])) > 1 })
-	return func(r *journal.Row) string {
-		var parts []string
-		add := func(text string) {
-			if text != "" {
-				parts = append(parts, text)
-			}
-		}
-		if add(label(r)); arranged {
-			add(dataset.Text(r, Arrangement))
-		}
-		for _, kind := range faults {
-			if value := dataset.Text(r, kind[0]); value != "" && value != noFault {
-				add(kind[0] + " " + value)
-			}
-		}
-		return strings.Join(parts, ", ")
-	}
-}
-
-// With returns a name with a label appended, if there is one.
-func With(name, label string) string {
-	if label == "" {
-		return name
-	}
-	return name + ", " + label
+	return views.Words{Labels: labels}.PointNames(rows, "", ignore...)
 }
 
 // OnRank0 computes a result on rank 0, which simulates the machine for all ranks, and returns it on all of them.

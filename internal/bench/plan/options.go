@@ -153,10 +153,8 @@ func allowed(o decl.Option, v point.Value) error {
 	switch {
 	case len(o.Choices) > 0 && !slices.Contains(o.Choices, v.String()):
 		return suggest.Unknown("choice", v.String(), o.Choices)
-	case o.Positive && !(v.Float() > 0):
-		return fmt.Errorf("%v: want a number above 0", v)
-	case o.NonNegative && !(v.Float() >= 0):
-		return fmt.Errorf("%v: want a number of 0 or more", v)
+	case o.Range != nil && !o.Range.Has(v.Float()):
+		return fmt.Errorf("%v: want %v", v, o.Range)
 	}
 	return nil
 }

@@ -169,12 +169,13 @@ func TestOptionsOnBackends(t *testing.T) {
 }
 
 func TestAllowedNumbers(t *testing.T) {
-	for number, want := range map[float64][2]bool{-1e-9: {false, false}, 0: {false, true}, 1e-9: {true, true},
-		math.NaN(): {false, false}} {
-		v := point.FloatValue(number)
-		positive, nonNegative := allowed(decl.Option{Positive: true}, v), allowed(decl.Option{NonNegative: true}, v)
-		if (positive == nil) != want[0] || (nonNegative == nil) != want[1] {
-			t.Errorf("%v: above 0: %v; 0 or more: %v", number, positive, nonNegative)
+	positive, nonNegative, share := decl.Between(0, math.Inf(1)), decl.AtLeast(0), decl.Between(0, 1)
+	for number, want := range map[float64][3]bool{-1e-9: {}, 0: {false, true, false}, 1e-9: {true, true, true},
+		1: {true, true, false}, math.NaN(): {}, math.Inf(1): {false, true, false}} {
+		for i, r := range []decl.Range{positive, nonNegative, share} {
+			if err := allowed(decl.Option{Range: &r}, point.FloatValue(number)); (err == nil) != want[i] {
+				t.Errorf("%v of %v: %v", number, r, err)
+			}
 		}
 	}
 }
