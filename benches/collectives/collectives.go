@@ -51,39 +51,24 @@ all ranks together for the others. ring@64K is ring in pipelined chunks of
 64 KiB. algorithm=auto takes the choice of the tuning table, which the row's
 details name. If the sweep has fixed algorithms too, the report shows how much
 auto loses. buffers=symmetric is memory that every rank reaches without a copy;
-buffers=private is each rank's own memory.
+buffers=private is each rank's own memory, which ranks on several hosts take.
 
-Ranks on several hosts share memory within each host and communicate over TCP
-between hosts. They have no symmetric memory, so a plain run takes private
-buffers. Before their first point they measure the network. A row's limit
-(network) is the least time in which its data can leave or reach a host.
---hosts 2 counts the ranks of one machine as on two hosts, and adds the limit of
-its loopback.
+A row's limits are the time of the algorithm's own traffic at the host's bandwidth
+(bandwidth), of its hops between caches (hops) and, with private buffers, of the
+bytes that cross between the ranks' memories (exchange), as kernbench probe measured
+them; between hosts, the least time in which its data can leave or reach a host
+(network). pct_of_limit is the largest limit over the time. --hosts 2 counts the
+ranks of one machine as on two hosts.
 
-Within a host, a row's limits are the time of the algorithm's own traffic at the
-host's bandwidth (bandwidth), the time of its hops between caches (hops) and,
-with private buffers, the time in which its bytes cross between the ranks'
-memories (exchange). kernbench probe measures these rates; without a stored
-result, a quick probe runs first. pct_of_limit is the largest limit over the time.
+The simulated accelerator (--backend ahbm) has only the all-reduce of f16 sums in
+private buffers. The SIPs of --topology FILE are the ranks, and --sips 2x4:torus
+arranges them differently. A simulated network (--backend flat) runs any algorithm
+with up to a million ranks. Its schedule is proved, and timed on the network of
+--topology FILE; no data moves. --slow-rank 3:2x, --slow-link NAME:4x,
+--dead-link NAME and --start-offset 3:10us make it faulty. An MPI library
+(--backend mpi) chooses the algorithms itself, so that rows have no limits.
 
-On the simulated accelerator (--backend ahbm) a rank is a SIP and time is
-simulated. It has only the all-reduce of f16 sums in private buffers, which a
-plain run takes; other rows are skipped with the reason. Its limits follow from
-the topology: the time of the bytes on the links between SIPs (links), and the
-latency of the messages on the longest path (hops). The topology is --topology
-FILE, or the topology.yaml of the current folder. Its SIPs are the ranks, and
-several files give a curve each; --sips 2x4:torus arranges them differently.
-
-On a simulated network (--backend flat) any algorithm runs with up to a million
-ranks. Its schedule is proved for them, and timed by a LogGP model on the flat
-network, levels, fat tree, rails, dragonfly, torus or list of links of --topology
-FILE (docs/networks.md). No data moves, and the rows say so. --slow-rank 3:2x,
---slow-link NAME:4x, --dead-link NAME and --start-offset 3:10us make it faulty, and
-fault_cost_us says what that costs.
-
-With an MPI library (--backend mpi) a C program makes the calls, in private
-buffers. MPI chooses the algorithms, so they cannot be named and rows have no
-limits; the details name the library.
+'kernbench docs bandwidth' defines the rates, and 'kernbench docs networks' the network.
 
   kernbench run --bench collectives --ranks 2,4 --algorithm auto,one-stage,two-stage,ring,ring@64K
   kernbench tune --bench collectives --ranks 2,4 --buffers symmetric,private

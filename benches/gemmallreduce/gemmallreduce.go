@@ -84,10 +84,8 @@ const manual = `Computes C = sum over ranks of A x B, where each rank has its ow
 divided into partitions: while one is multiplied, the previous one is reduced.
 
 A shape is MxNxK, where K is the inner dimension of one rank. split=m divides the rows
-of C, split=n its columns. partitions is a number or auto. auto tries several numbers
-before timing and uses the fastest. It always tries 1, which is the product and then the
-all-reduce. Partitions may have different sizes, but not more partitions than rows (or
-columns). overlap=false multiplies and reduces the partitions in turn.
+of C, split=n its columns. partitions is a number or auto, which tries several numbers
+before timing and uses the fastest. overlap=false multiplies and reduces in turn.
 
 Every row measures on the same cores, in turns: the product alone (gemm_us), the
 all-reduce alone (allreduce_us), the two in sequence (sequential_us), and the point

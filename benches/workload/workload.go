@@ -91,58 +91,29 @@ const (
 // manual is the help text of the bench.
 const manual = `Replays the Chakra execution traces of all ranks, PREFIX.0.et, PREFIX.1.et and so
 on, on a simulated network. Compute nodes take their duration, or num_ops over
---flops. Collectives become the library's schedules, by --algorithm; sends and
-receives are matched by tag. All share the links of the network. On a simulated
-accelerator (--backend ahbm) a rank is a SIP, and each all-reduce takes the time of
-the accelerator's own kernel, simulated alone; it has no other collectives.
+--flops. Collectives become the library's schedules, by --algorithm. On a simulated
+accelerator (--backend ahbm) an all-reduce takes the time of its own kernel.
 
-time_us is the step: until the last node has ended. For each rank it is divided into
-compute_us (something is computed), exposed_us (only communication is under way),
-host_us (only the host works) and idle_us. Rows have the means over the ranks, and
-exposed_pct is the share of the step. comm_us also counts hidden communication.
-exposed_KIND_us and exposed_group_NAME_us divide exposed_us by collective and by
-process group. Details name the critical path and the busiest links.
+time_us is the step. For each rank it is divided into compute_us, exposed_us (only
+communication is under way), host_us and idle_us. Rows have the means over the ranks.
 
-algorithm applies to all collectives that have it; the others take the default, and
-the detail algorithms says which ran. The default is the ring; an all-reduce of ranks
-that are evenly spread over switches takes torus, rings within and between them. direct
-is ASTRA-sim's all-reduce. recorded simulates no network: communication takes the
-durations of the traces. streams is how many computations a rank runs at a time.
-Collectives of one process group run one after the other; comm-streams limits how many communication operations of a
-rank run at a time (0: no limit). --flops is in operations per second and replaces
-durations of nodes with num_ops; with --memory-bandwidth such a node takes at least
-tensor_size over it.
+--algorithm applies to all collectives that have it, and the others take the default.
+With recorded, no network is simulated and communication takes the durations of the
+traces. --streams and --comm-streams limit what a rank runs at a time.
 
---model generates the step of a model instead: training in the order 1F1B, or with
---serve prefill or decode. --tp, --pp, --dp, --ep, --micro-batches, --batch and
---sequence are its sizes. Its kernels reach 70 % of the 16-bit operations and 80 % of
-the memory bandwidth in the data sheet of --gpu; --flops gives another rate.
+--model generates the step of a model instead of reading traces, and --cluster takes
+network and GPUs from a cluster of GPUs. --slow-rank 3:2x, --slow-link NAME:4x,
+--dead-link NAME and --start-offset 3:10us make the network faulty.
 
---cluster h100-8x4, or a cluster file of the bench predict, gives the network, the
-number of GPUs and the kind of GPU. --topology then describes another network between
-these GPUs.
-
-Node types and attributes that have no effect are counted in the plan and in the
-detail unused. Members of process groups are taken from --groups, else from the
-metadata node that PyTorch records, else they are the ranks that use the group's name.
-
-A network may have slow ranks, slow or dead links, and ranks that start late:
---slow-rank 3:2x, --slow-link NAME:4x, --dead-link NAME, --start-offset 3:10us, each
-with several values to compare. fault_cost_us is how much longer the step takes than
-on the healthy network, and the detail faults has the cost of each fault. energy_uj is
-the energy, if the network file gives any.
-
-  kernbench run --bench workload
   kernbench run --bench workload --trace traces/step --algorithm ring,halving-doubling,direct
   kernbench run --bench workload --trace traces/step --topology fast.yaml,slow.yaml --perfetto step.json
   kernbench run --bench workload --trace traces/step --flops 200e12,400e12 --streams 1,2
-  kernbench run --bench workload --backend ahbm --algorithm auto
-  kernbench run --bench workload --model llama3-8b --tp 2,4,8 --dp 2 --micro-batches 4 --flops 400e12
-  kernbench run --bench workload --model llama3-70b --tp 8 --pp 4 --micro-batches 8 --gpu h100,b200
   kernbench run --bench workload --model llama3-70b --tp 8 --pp 4 --micro-batches 8 --cluster h100-8x4,b200-8x4
   kernbench run --bench workload --model mixtral-8x7b --dp 8 --ep 1,2,4,8 --sequence 2048 --cluster h200-8x1
   kernbench run --bench workload --slow-rank none,1:2x --start-offset none,0:50us
-  kernbench run --bench workload --trace traces/step --plan`
+  kernbench run --bench workload --trace traces/step --plan
+
+'kernbench docs workload' explains traces, generated steps, clusters and results.`
 
 // ranksOf returns the number of traces, or 0 after an error, which validate reports.
 func ranksOf(p, options bench.Point) int {
