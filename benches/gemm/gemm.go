@@ -35,38 +35,23 @@ A shape is MxNxK: C has M rows and N columns. The labelled shapes are layers of 
 transformer with 8 billion parameters, for 512 tokens (4096 on a GPU), and for one
 token (decode). f16 and bf16 operands have an f32 result, and on a GPU also tf32 and
 e4m3 (fp8). i8 and u8 operands have an exact i32 result. --b-dtype gives B another sign,
-and --scales multiplies the sums by a scale per row and per column, as quantised layers
-do:
-
-    kernbench run --bench gemm --dtype u8 --b-dtype i8 --scales
+and --scales multiplies the sums by a scale per row and per column.
 
 The providers for cores are builtin, builtin restricted to an instruction set
-(builtin-avx2), and openblas and onednn, which are loaded at run time. onednn-packed
-and, with AMX, builtin-packed pack B before the timing, as frameworks do with the
-weights of a layer:
+(builtin-avx2), openblas and onednn; onednn-packed and builtin-packed pack B before the
+timing. The providers for a GPU are builtin, cublaslt, with the first algorithm of its
+heuristic, and cublaslt-exhaustive, with the fastest of all.
 
-    kernbench run --bench gemm --axis provider=builtin,onednn --dtype bf16,i8
-
-On a virtual machine,
-OpenBLAS may choose kernels for an older processor. The row then has a warning, and
-this command sets the right processor:
-
-    kernbench run --bench gemm --axis provider=builtin,openblas --env OPENBLAS_CORETYPE=SkylakeX
-
-The providers for a GPU are builtin, which needs only the driver; cublaslt, which is
-loaded at run time, with the first algorithm of its heuristic; and
-cublaslt-exhaustive, with the fastest of all its algorithms. The row names the
-algorithm. The GPU times many products in a row. B is stored by columns, like the
-weights of a layer:
-
-    kernbench run --bench gemm --backend cuda --axis provider=builtin,cublaslt --dtype bf16,e4m3 --shape 4096x4096x4096
+  kernbench run --bench gemm --axis provider=builtin,onednn --dtype bf16,i8
+  kernbench run --bench gemm --dtype u8 --b-dtype i8 --scales
+  kernbench run --bench gemm --axis provider=builtin,openblas --env OPENBLAS_CORETYPE=SkylakeX
+  kernbench run --bench gemm --backend cuda --axis provider=builtin,cublaslt --dtype bf16,e4m3 --shape 4096x4096x4096
 
 gflops is 2*M*N*K divided by the median time. peak_pct is the share of the peak, which
 is arithmetic without memory access. For cores, the peak is measured on one core in the
 same row (peak_gflops) and multiplied by the number of threads. For a GPU, it is the
 peak of the whole GPU. Every product is verified: exactly with integers, and within the
-error bound with real numbers. Real numbers are timed by default. With --data zeros a
-GPU uses less power and is faster than with real data.`),
+error bound with real numbers. 'kernbench docs gemm' explains providers and checks.`),
 		bench.Tuples("shape", "64x64x64", "256x256x256", "512x512x512", "1024x1024x1024", "2048x2048x2048",
 			"qkv=512x6144x4096", "attn_out=512x4096x4096", "mlp_up=512x28672x4096", "mlp_down=512x4096x14336",
 			"decode=1x4096x4096"),

@@ -8,6 +8,7 @@ import (
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
+	"github.com/kernbench/kernbench/internal/result/model"
 )
 
 // measured returns the good rows that have a rate.
@@ -38,19 +39,20 @@ func sections(rows dataset.Set) []bench.Section {
 	for _, point := range dataset.GroupBy(measured(rows), func(r *journal.Row) [4]string {
 		return [4]string{dataset.Text(r, "shape"), dataset.Text(r, "dtype"), dataset.Text(r, "threads"), r.Backend}
 	}) {
-		ours := point.Rows.At("provider", builtin)
+		ours := point.Rows.At("provider", builtin).Counting()
 		for _, provider := range point.Rows.Distinct("provider") {
 			if provider == builtin || len(ours) == 0 {
 				continue
 			}
-			theirs := point.Rows.At("provider", provider)
-			us, other := newRate(ours), newRate(theirs)
-			line := []string{point.Key[0], point.Key[1], point.Key[2], fmt.Sprintf("%.1f GFLOP/s", us.gflops),
-				fmt.Sprintf("%.0f %%", us.peak), provider, fmt.Sprintf("%.1f GFLOP/s", other.gflops), "not resolved"}
+			theirs := point.Rows.At("provider", provider).Counting()
+			rate, other := ours.Median("gflops"), theirs.Median("gflops")
+			line := []string{point.Key[0], point.Key[1], point.Key[2], fmt.Sprintf("%.1f GFLOP/s", rate),
+				fmt.Sprintf("%.0f %%", ours.Median("peak_pct")), provider, fmt.Sprintf("%.1f GFLOP/s", other), "not resolved"}
 			var behind dataset.Set
-			if us.repeated() && other.repeated() {
-				line[7] = fmt.Sprintf("%.2f (%.2f to %.2f)", us.gflops/other.gflops, us.low/other.high, us.high/other.low)
-				behind = slices.Concat(us.rows, other.rows)
+			if min(len(ours), len(theirs)) >= judge.MinLaunches {
+				low, high := model.TimeOf(theirs).RatioTo(model.TimeOf(ours))
+				line[7] = fmt.Sprintf("%.2f (%.2f to %.2f)", rate/other, low, high)
+				behind = slices.Concat(ours, theirs)
 			} else {
 				few = true
 			}
@@ -69,19 +71,3 @@ func sections(rows dataset.Set) []bench.Section {
 	}
 	return []bench.Section{s}
 }
-
-// rate is the rate of a product over the launches that count.
-type rate struct {
-	rows              dataset.Set
-	gflops, low, high float64 // median and range
-	peak              float64 // median share of the peak, in per cent
-}
-
-func newRate(trials dataset.Set) rate {
-	good := dataset.Set(trials).Counting()
-	values := dataset.Set(good).Values("gflops")
-	return rate{rows: good, gflops: dataset.Set(good).Median("gflops"), low: slices.Min(values), high: slices.Max(values),
-		peak: dataset.Set(good).Median("peak_pct")}
-}
-
-func (r rate) repeated() bool { return len(r.rows) >= judge.MinLaunches }

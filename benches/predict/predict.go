@@ -94,15 +94,10 @@ are labelled "not validated" and have no interval.
 
 Cluster host, or host-2 for two ranks, is a machine that kernbench probe
 measured (--probe FILE; by default this host). There the algorithms are the
-library's own, and the model is a flat network (LogGP). Latency and rates come
-from the probe, and ranks read and write each other's memory directly. A probe
-cannot measure how long the library is busy with a message or flag, and which
-share of the rates it reaches. These two are fitted to every second size of
-measured times (--measured RUN, of bench collectives on cpu). The figure shows
-both curves, and the report states the error on the sizes left out. Disturbed
-times are not resolved and count for neither. A fit that needs more than the
-probed rates is not validated. Ranks that share a core, and networks between
-hosts, are not modelled.
+library's own, and the model is a flat network (LogGP), whose two free numbers
+are fitted to every second size of measured times (--measured RUN, of bench
+collectives on cpu). The figure shows both curves, and the report states the
+error on the sizes left out. 'kernbench docs models' explains both models.
 
   kernbench run --bench predict --cluster h100-8x1
   kernbench run --bench predict --cluster h100-8x4,h200-8x4 --size 1K:1G:x4 --algorithm best

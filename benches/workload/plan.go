@@ -33,17 +33,11 @@ func summaryOf(p, options bench.Point) (*summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := ""
-	if prefix != "" {
-		if state, err = fileState(prefix); err != nil {
-			return nil, fmt.Errorf("--%s: %w", traceOption, err)
-		}
-	}
 	step, generated, err := stepOf(p, options)
 	if err != nil {
 		return nil, err
 	}
-	key := fmt.Sprint(prefix, state, o, generated, step)
+	key := fmt.Sprint(prefix, o, generated, step)
 	if s, ok := summaries.Load(key); ok {
 		return s.(*summary), nil
 	}

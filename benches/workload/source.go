@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"weak"
 
@@ -72,18 +71,12 @@ func readGroups(file string) (map[string][]int, error) {
 	return groups, nil
 }
 
-// source is a set of traces that was read, with the sizes and times of its files.
-type source struct {
-	traces []*chakra.Trace
-	state  string
-}
-
 // lastRead holds the traces that were read last, unless their memory was needed for something else. Planning reads
 // the same traces for every point.
 var lastRead struct {
 	sync.Mutex
 	prefix string
-	source weak.Pointer[source]
+	traces weak.Pointer[[]*chakra.Trace]
 }
 
 // load returns the traces of a point: of a prefix, of a model, or the built-in example.
@@ -98,39 +91,17 @@ func load(p, options bench.Point) ([]*chakra.Trace, error) {
 	if prefix == "" {
 		return example(), nil
 	}
-	state, err := fileState(prefix)
-	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", traceOption, err)
-	}
 	lastRead.Lock()
 	defer lastRead.Unlock()
-	if s := lastRead.source.Value(); s != nil && lastRead.prefix == prefix && s.state == state {
-		return s.traces, nil
+	if known := lastRead.traces.Value(); known != nil && lastRead.prefix == prefix {
+		return *known, nil
 	}
 	traces, err := chakra.Read(prefix)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", traceOption, err)
 	}
-	s := &source{traces, state}
-	lastRead.prefix, lastRead.source = prefix, weak.Make(s)
-	return s.traces, nil
-}
-
-// fileState returns a text that changes when a trace changes.
-func fileState(prefix string) (string, error) {
-	files, err := chakra.Files(prefix)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.New()
-	for _, file := range files {
-		info, err := os.Stat(file)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintln(sum, file, info.Size(), info.ModTime().UnixNano())
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+	lastRead.prefix, lastRead.traces = prefix, weak.Make(&traces)
+	return traces, nil
 }
 
 // traceDigest identifies the contents of the traces with a prefix.
