@@ -124,7 +124,7 @@ func (e offByOne) Multiply(c, a, b gemm.Matrix) error {
 func TestSections(t *testing.T) {
 	row := func(shape, provider string, gflops float64) journal.Row {
 		return journal.Row{Status: journal.OK, Point: at(t, shape, "f32", provider, 1),
-			Metrics: map[string]float64{"gflops": gflops, "peak_pct": 80}}
+			Metrics: map[string]float64{"gflops": gflops, "peak_pct": 80, "time_us": 1e3 / gflops}}
 	}
 	rows := []journal.Row{row("8x8x8", "builtin", 30), row("8x8x8", "openblas", 20), row("9x9x9", "openblas", 20)}
 	if got := sections(dataset.All(rows)); len(got) != 1 || len(got[0].Table) != 2 ||

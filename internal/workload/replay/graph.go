@@ -1,7 +1,9 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kernbench/kernbench/internal/accel/event"
 	"github.com/kernbench/kernbench/internal/accel/loggp"
@@ -97,7 +99,9 @@ func (w *Workload) link(total int) error {
 			return err
 		}
 		at += int32(len(t.Nodes))
-		w.sort(rank, at)
+		if err := w.sort(rank, at, index); err != nil {
+			return err
+		}
 	}
 	w.base[len(w.traces)] = at
 	return nil
@@ -159,8 +163,8 @@ func laneOf(n *chakra.Node) lane {
 }
 
 // sort appends the nodes of a rank, which end before index end, to the issue order. Of the nodes that are free, the one
-// with the smallest id comes first. The trace was checked, so there is no cycle.
-func (w *Workload) sort(rank int, end int32) {
+// with the smallest id comes first. It returns an error if nodes depend on each other in a cycle.
+func (w *Workload) sort(rank int, end int32, index map[uint64]int32) error {
 	base := w.base[rank]
 	var free positions
 	offer := func(i int32) { free.push(entry{w.traces[rank].Nodes[i-base].ID, i}) }
@@ -179,5 +183,30 @@ func (w *Workload) sort(rank int, end int32) {
 				offer(s)
 			}
 		}
+	}
+	at := slices.IndexFunc(waits, func(n int32) bool { return n > 0 })
+	if at < 0 {
+		return nil
+	}
+	return cycle(w.traces[rank], int32(at), func(n *chakra.Node) int32 {
+		deps := slices.Concat(n.CtrlDeps, n.DataDeps)
+		stuck := slices.IndexFunc(deps, func(id uint64) bool { return waits[index[id]-base] > 0 })
+		return index[deps[stuck]] - base
+	})
+}
+
+// cycle returns an error that names the nodes of a cycle of dependencies. It goes from each node to one that it waits
+// for until a node repeats.
+func cycle(t *chakra.Trace, at int32, next func(*chakra.Node) int32) error {
+	var path []string
+	place := map[int32]int{} // in path
+	for from, seen := place[at]; ; from, seen = place[at] {
+		n := &t.Nodes[at]
+		path = append(path, n.String())
+		if seen {
+			return fmt.Errorf("%s: nodes depend on each other in a cycle: %s", t.Path(),
+				strings.Join(path[from:], ", which needs "))
+		}
+		place[at], at = len(path)-1, next(n)
 	}
 }
