@@ -43,8 +43,8 @@ func multigridAxes() []bench.Clause {
 // multigridOf returns the settings of gmg and amg at a point.
 func multigridOf(p point.Point) precondition.Multigrid {
 	text := func(axis string) string { return p.At(axis).String() }
-	return precondition.Multigrid{Smoother: text(smootherAxis), Sweeps: int(p.At(sweepsAxis).Int()), Cycle: text(cycleAxis),
-		Coarsening: text(coarseningAxis), Strength: p.At(strengthAxis).Float(),
+	return precondition.Multigrid{Smoother: text(smootherAxis), Sweeps: int(p.At(sweepsAxis).Int()),
+		Cycle: text(cycleAxis), Coarsening: text(coarseningAxis), Strength: p.At(strengthAxis).Float(),
 		Aggressive: int(p.At(aggressiveAxis).Int()), Coarsest: text(coarsestAxis)}
 }
 

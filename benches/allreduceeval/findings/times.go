@@ -100,7 +100,8 @@ func (r *results) fitSections() []bench.Section {
 	return tableSection(s)
 }
 
-// bestSections lists the fastest algorithm at each size, and the entries of tuning.json. If no comparison is resolved, the first is one line.
+// bestSections lists the fastest algorithm at each size, and the entries of tuning.json. If no comparison is resolved,
+// the first is one line.
 func (r *results) bestSections() []bench.Section {
 	best := bench.Section{Title: "Best algorithm by size"}
 	switch {
