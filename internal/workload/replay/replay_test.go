@@ -350,7 +350,8 @@ func TestNotes(t *testing.T) {
 // TestCycle names all nodes of a cycle and no others.
 func TestCycle(t *testing.T) {
 	tr := &chakra.Trace{File: "x.0.et", Nodes: []chakra.Node{{ID: 1, Name: "a"},
-		{ID: 2, Name: "b", CtrlDeps: []uint64{1, 4}}, {ID: 3, Name: "c", DataDeps: []uint64{2}}, {ID: 4, Name: "d", DataDeps: []uint64{3}}}}
+		{ID: 2, Name: "b", CtrlDeps: []uint64{1, 4}},
+		{ID: 3, Name: "c", DataDeps: []uint64{2}}, {ID: 4, Name: "d", DataDeps: []uint64{3}}}}
 	want := `x.0.et: nodes depend on each other in a cycle: node 2 "b", which needs node 4 "d", which needs node 3 "c", ` +
 		`which needs node 2 "b"`
 	if _, err := New([]*chakra.Trace{tr}, Options{}); err == nil || err.Error() != want {
