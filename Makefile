@@ -57,7 +57,7 @@ release-test: deps vet
 
 # test-times runs `make test` without the cache of test results, and prints a table of the packages and tests by time.
 test-times:
-	@scripts/test-times.sh $(MAKE)
+	@scripts/test-times.sh
 
 # deps installs the Debian packages that the tests need.
 deps:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test-times.sh MAKE runs `make test` and prints two tables in Markdown: the packages and the tests that take longest.
+# Runs `make test` and prints two tables in Markdown: the packages and the tests that take longest.
 # The processor time of a package is that of its test binary and the processes that it starts, without compiling.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +8,7 @@ rm -rf "$out" && mkdir -p "$out"
 export TIMES=$PWD/$out/packages
 rc=0
 TIMEFORMAT='%R %U %S'
-{ time "$1" --no-print-directory test JSON='-json -count=1' TIMED="$PWD/scripts/timed.sh" >"$out/log" 2>&1; } 2>"$out/all" || rc=$?
+{ time make --no-print-directory test JSON='-json -count=1' TIMED="$PWD/scripts/timed.sh" >"$out/log" 2>&1; } 2>"$out/all" || rc=$?
 echo "On $(date -u +%F), $(git describe --always --dirty), $(nproc) cores: $(awk '{
 	printf "%.1f minutes, of the processor %.1f minutes\n", $1 / 60, ($2 + $3) / 60 }' "$out/all")"
 echo
