@@ -349,11 +349,14 @@ func helpExamples(t *testing.T, dir, command string) (lines []string) {
 	return lines
 }
 
-// execute runs the arguments of a command line. Sweeps and studies run with --plan.
+// execute runs the arguments of a command line: sweeps and studies with --plan, and probe with --quick.
 func execute(t *testing.T, dir string, args []string) (code int, out string) {
 	t.Helper()
 	if (args[1] == "run" || args[1] == "tune") && !slices.Contains(args, "--help") {
 		args = append(slices.Clone(args), "--plan")
+	}
+	if args[1] == "probe" && !slices.Contains(args, "--help") {
+		args = append(slices.Clone(args), "--quick")
 	}
 	if args[1] == "baseline" { // save and check --update change it: restore the staged one
 		mark := filepath.Join(dir, "out/memory/baseline.json")
