@@ -53,7 +53,7 @@ func publishedTable(t *testing.T, link string) []journal.Row {
 
 // sections returns the sections of a report as readers see them.
 func sections(rows []journal.Row) []document.Section {
-	list, _, _ := report.Sections(report.Input{Bench: Bench(), Data: dataset.Of(&journal.Run{Rows: rows})},
+	list, _ := report.Sections(report.Input{Bench: Bench(), Data: dataset.Of(&journal.Run{Rows: rows})},
 		dataset.All(rows))
 	return lists.Map(list, document.NewSection)
 }

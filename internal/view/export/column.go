@@ -104,10 +104,12 @@ var roles = [...]struct {
 		return r.Sampling.Stopped
 	}},
 	Quality: {name: "quality", value: func(_ Column, r *journal.Row) string { return string(r.Quality) }},
-	Modes:   {prefix: "metric.", tableOnly: true, value: Column.modesText},
-	Rank:    {name: "rank", elsewhere: true, value: func(_ Column, r *journal.Row) string { return optional(r.Rank) }},
-	Phase:   {name: "phase", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Phase }},
-	Reason:  {name: "reason", value: func(_ Column, r *journal.Row) string { return string(r.Reason) }},
+	Modes: {prefix: "metric.", tableOnly: true, value: func(c Column, r *journal.Row) string {
+		return c.modes(Line{Rows: dataset.Set{r}})
+	}},
+	Rank:   {name: "rank", elsewhere: true, value: func(_ Column, r *journal.Row) string { return optional(r.Rank) }},
+	Phase:  {name: "phase", elsewhere: true, value: func(_ Column, r *journal.Row) string { return r.Phase }},
+	Reason: {name: "reason", value: func(_ Column, r *journal.Row) string { return string(r.Reason) }},
 	Warnings: {name: "warnings", elsewhere: true, value: func(_ Column, r *journal.Row) string {
 		return strings.Join(r.Conditions.Sentences(), "; ")
 	}},

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
@@ -32,8 +31,8 @@ type launchStats struct {
 // launchStatsOf compares the launches among the rows of one point. A program that was launched until
 // its time was precise has several launches in one row.
 func launchStatsOf(rows dataset.Set, metric string) launchStats {
-	good := dataset.Set(rows).Counting()
-	values := dataset.Set(good).Values(metric)
+	good := rows.Counting()
+	values := good.Values(metric)
 	var low, mid, high float64
 	switch {
 	case len(values) > 1:
@@ -52,13 +51,12 @@ func launchStatsOf(rows dataset.Set, metric string) launchStats {
 // function computes this at its first call. It returns nil if no point has a second trial.
 func launchesByPoint(rows dataset.Set, metric string) func() map[string]launchStats {
 	return sync.OnceValue(func() map[string]launchStats {
-		all := rows
-		if !slices.ContainsFunc(all, func(r *journal.Row) bool { return r.Trial > 0 }) {
+		if !slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Trial > 0 }) {
 			return nil
 		}
 		out := map[string]launchStats{}
-		for _, g := range lists.GroupBy(all, func(r *journal.Row) string { return dataset.Key(r) }) {
-			out[g.Key] = launchStatsOf(g.Items, metric)
+		for _, g := range dataset.GroupBy(rows, func(r *journal.Row) string { return dataset.Key(r) }) {
+			out[g.Key] = launchStatsOf(g.Rows, metric)
 		}
 		return out
 	})
@@ -81,46 +79,33 @@ func (c Column) measures(r *journal.Row) bool {
 	return has && r.Status == journal.OK && r.Kind != journal.Simulated && r.Kind != journal.Modelled
 }
 
-// betweenText returns the spread between the launches of a line.
-func (c Column) betweenText(l Line) string {
-	s := launchStats{}
+// lineLaunches returns how the launches of a line differ. A line of one trial has those of its point.
+func (c Column) lineLaunches(l Line) launchStats {
 	if len(l.Rows) > 1 {
-		s = launchStatsOf(l.Rows, c.Key)
-	} else {
-		s = c.launchesOf(l.Rows[0])
+		return launchStatsOf(l.Rows, c.Key)
 	}
-	if !s.known {
-		return ""
-	}
-	return percentText(s.spread)
+	return c.launchesOf(l.Rows[0])
 }
 
 func percentText(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) + "%" }
 
-// modesText returns the two modes of a row's metric with their shares, or "" if it does not have two. These
-// are the modes of the launches of its point, or else of the samples of the row.
-func (c Column) modesText(r *journal.Row) string {
-	if m := c.launchesOf(r).modes; m != nil {
+// modes returns the two modes of a line's metric with their shares, or "" if it does not have two. These are the modes
+// of the launches, or else of the samples. If the samples of only some trials have two modes, it shows the modes of the
+// first such trial and the number of such trials.
+func (c Column) modes(l Line) string {
+	if m := c.lineLaunches(l).modes; m != nil {
 		return c.twoModes(m) + " of the launches"
 	}
-	return c.twoModes(journal.Modes(r, c.Key))
-}
-
-// lineModes is like modesText for a line. If the samples of only some trials have two modes, it shows the
-// modes of the first such trial and the number of such trials.
-func (c Column) lineModes(l Line) string {
-	if len(l.Rows) == 1 {
-		return c.modesText(l.Rows[0])
-	}
-	if m := launchStatsOf(l.Rows, c.Key).modes; m != nil {
-		return c.twoModes(m) + " of the launches"
-	}
-	good := dataset.Set(l.Rows).Counting()
-	split := lists.Filter(good, func(r *journal.Row) bool { return journal.Modes(r, c.Key) != nil })
+	good := l.Rows.Counting()
+	split := good.Where(func(r *journal.Row) bool { return journal.Modes(r, c.Key) != nil })
 	if len(split) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s in %d/%d trials", c.twoModes(journal.Modes(split[0], c.Key)), len(split), len(good))
+	text := c.twoModes(journal.Modes(split[0], c.Key))
+	if len(l.Rows) > 1 {
+		text += fmt.Sprintf(" in %d/%d trials", len(split), len(good))
+	}
+	return text
 }
 
 func (c Column) twoModes(m []stats.Mode) string {

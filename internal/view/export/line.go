@@ -54,15 +54,8 @@ func (l Line) status() string {
 
 // quality returns how many of the ok trials were disturbed, or "" if none was.
 func (l Line) quality() string {
-	disturbed, good := 0, 0
-	for _, r := range l.Rows {
-		if r.Status == journal.OK {
-			good++
-			if r.Disturbed() {
-				disturbed++
-			}
-		}
-	}
+	good := len(l.Rows.Good())
+	disturbed := good - len(l.Rows.Good().Undisturbed())
 	switch disturbed {
 	case 0:
 		return ""
@@ -78,26 +71,35 @@ func (l Line) median(metric string) (float64, bool) {
 		v, has := l.Rows[0].Metrics[metric]
 		return v, has && l.Rows[0].Status == journal.OK
 	}
-	good := dataset.Set(l.Rows).Counting()
+	good := l.Rows.Counting()
 	if !slices.ContainsFunc(good, func(r *journal.Row) bool { _, has := r.Metrics[metric]; return has }) {
 		return 0, false
 	}
-	return dataset.Set(good).Median(metric), true
+	return good.Median(metric), true
 }
 
 // spread returns half the width of a launch's 95 % interval in percent of its median. For several trials it
 // is the median over the trials that journal.Counting selects.
 func (l Line) spread(metric string) string {
+	v, ok := l.middle(func(r *journal.Row) (float64, bool) { return spreadOf(r, metric) })
+	if !ok {
+		return ""
+	}
+	return percentText(v)
+}
+
+// middle returns the median of a number over the trials that count and have it.
+func (l Line) middle(of func(*journal.Row) (float64, bool)) (v float64, ok bool) {
 	var values []float64
-	for _, r := range dataset.Set(l.Rows).Counting() {
-		if v, ok := spreadOf(r, metric); ok {
+	for _, r := range l.Rows.Counting() {
+		if v, has := of(r); has {
 			values = append(values, v)
 		}
 	}
 	if len(values) == 0 {
-		return ""
+		return 0, false
 	}
-	return percentText(stats.Median(values))
+	return stats.Median(values), true
 }
 
 // remarks returns where and why the point failed, then the conditions of all trials as footnotes. Two modes
@@ -173,22 +175,20 @@ func (c Column) text(l Line) string {
 		}
 		return c.number(l, v)
 	case Quantile:
-		var values []float64
-		for _, r := range dataset.Set(l.Rows).Counting() {
-			if v, ok := quantile(r, c.Key, c.Stat); ok {
-				values = append(values, v)
-			}
-		}
-		if len(values) == 0 {
+		v, ok := l.middle(func(r *journal.Row) (float64, bool) { return quantile(r, c.Key, c.Stat) })
+		if !ok {
 			return ""
 		}
-		return c.number(l, stats.Median(values))
+		return c.number(l, v)
 	case Spread:
 		return l.spread(c.Key)
 	case Between:
-		return c.betweenText(l)
+		if s := c.lineLaunches(l); s.known {
+			return percentText(s.spread)
+		}
+		return ""
 	case Modes:
-		return c.lineModes(l)
+		return c.modes(l)
 	case Limit:
 		if v, ok := r.Limits[c.Key]; ok {
 			return unit.FormatMetric(v)

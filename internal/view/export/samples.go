@@ -114,13 +114,9 @@ func (s *samples) read(dir, file string) error {
 
 // addTimed adds the samples of a metric that all ranks timed.
 func (s *samples) addTimed(dir string, i int, r *journal.Row, metric, file string) error {
-	raw, err := journal.ReadRaw(dir, file)
+	m, err := readMatrix(dir, file)
 	if err != nil {
 		return err
-	}
-	var m measure.Matrix
-	if err := m.UnmarshalBinary(raw); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
 	}
 	for k := range m.Iterations() {
 		for rank, ps := range m.Row(k) {
@@ -132,6 +128,18 @@ func (s *samples) addTimed(dir string, i int, r *journal.Row, metric, file strin
 		}
 	}
 	return nil
+}
+
+// readMatrix reads the samples that ranks have timed.
+func readMatrix(dir, file string) (m measure.Matrix, err error) {
+	raw, err := journal.ReadRaw(dir, file)
+	if err != nil {
+		return m, err
+	}
+	if err := m.UnmarshalBinary(raw); err != nil {
+		return m, fmt.Errorf("samples/%s: %w", file, err)
+	}
+	return m, nil
 }
 
 // addPrinted adds the values that a program printed, by metric and launch. The k-th values of

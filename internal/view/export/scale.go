@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/unit"
-	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -75,7 +74,7 @@ func (c Column) number(l Line, v float64) string {
 func (l Line) digits() int {
 	const least, usual, most = 2, 4, 5
 	width := 0.0
-	for _, r := range dataset.Set(l.Rows).Counting() {
+	for _, r := range l.Rows.Counting() {
 		if v, ok := spreadOf(r, headline); ok {
 			width = max(width, v)
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/stats"
-	"github.com/kernbench/kernbench/internal/bench/measure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -54,13 +53,9 @@ func (v *Verifier) verifyTimed(r *journal.Row, metric, file string) (done bool, 
 	if !timed {
 		return false, nil
 	}
-	raw, err := journal.ReadRaw(v.dir, file)
+	m, err := readMatrix(v.dir, file)
 	if err != nil {
 		return false, err
-	}
-	var m measure.Matrix
-	if err := m.UnmarshalBinary(raw); err != nil {
-		return false, fmt.Errorf("samples/%s: %w", file, err)
 	}
 	var slowest []float64
 	for k := range m.Iterations() {

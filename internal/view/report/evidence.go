@@ -130,7 +130,7 @@ func describeRow(r *journal.Row) string {
 // Why returns the generated sentence of a report that has the given citation, such as fastest-1, and the rows that it
 // is based on.
 func Why(in Input, rows dataset.Set, citation string) (views.Sentence, error) {
-	sections, _, _ := Sections(in, rows)
+	sections, _ := Sections(in, rows)
 	cited := citedSentences(sections)
 	if s, found := lists.First(cited, func(s views.Sentence) bool { return s.Citation() == citation }); found {
 		return s, nil

@@ -48,17 +48,16 @@ func MeanOf(metric, unit string, good dataset.Set) (n Number, ok bool) {
 	if len(good) == 0 {
 		return n, false
 	}
-	points := lists.GroupBy(good, func(r *journal.Row) string { return dataset.Key(r) })
+	points := dataset.GroupBy(good, func(r *journal.Row) string { return dataset.Key(r) })
 	sum := 0.0
 	for _, p := range points {
-		counting := dataset.Set(p.Items).Counting()
-		if len(dataset.Set(counting).Values(metric)) == 0 {
+		if len(p.Rows.Counting().Values(metric)) == 0 {
 			return n, false
 		}
-		sum += math.Log(dataset.Set(counting).Median(metric))
+		sum += math.Log(p.Rows.Median(metric))
 	}
 	n = Number{Metric: metric, Value: math.Exp(sum / float64(len(points))), Points: len(points)}
-	keys := lists.Map(points, func(g lists.Group[string, *journal.Row]) string { return g.Key })
+	keys := lists.Map(points, func(g dataset.Group[string]) string { return g.Key })
 	slices.Sort(keys)
 	hash := fnv.New64a()
 	fmt.Fprintf(hash, "%q", keys)

@@ -22,7 +22,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/decl"
-	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -110,7 +109,7 @@ func Page(in Input) ([]byte, error) {
 func Document(in Input, rows dataset.Set) (doc document.Document, errs []error) {
 	h := &in.Data.Header
 	figures, noFigure, errs := Figures(in, rows)
-	sections, _, more := Sections(in, rows)
+	sections, more := Sections(in, rows)
 	doc = document.Document{
 		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(in.Data, rows),
 		Doubtful: disturbed(rows),
@@ -126,8 +125,8 @@ func Document(in Input, rows dataset.Set) (doc document.Document, errs []error) 
 
 // Sections returns the sections of a report: a warning if ranks shared a GPU, the verdict unless the bench
 // has its own, the results of a tuning study, the bench's own sections, and sections about simulated
-// kernels. It also returns the study, if there is one.
-func Sections(in Input, rows dataset.Set) (sections []bench.Section, study *tune.Result, errs []error) {
+// kernels.
+func Sections(in Input, rows dataset.Set) (sections []bench.Section, errs []error) {
 	sections, err := benchSections(in.Bench, rows)
 	study, tuneErr := tuned.Load(in.Data)
 	if study != nil {
@@ -140,7 +139,7 @@ func Sections(in Input, rows dataset.Set) (sections []bench.Section, study *tune
 	if in.Data.Lost() > 0 || !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
 		sections = append([]bench.Section{opening(in, rows)}, sections...)
 	}
-	return append(sharing(rows), sections...), study, []error{err, tuneErr}
+	return append(sharing(rows), sections...), []error{err, tuneErr}
 }
 
 // Headlines prints the sections that the bench marks as headlines, for a terminal of the given width. It

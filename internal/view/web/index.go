@@ -101,6 +101,24 @@ func (x index) trim() {
 	}
 }
 
+// cached returns an answer about a journal from the index, or else makes it, and stores it if keep is true.
+func (x index) cached(b *cachedJournal, what string,
+	make func() (answer any, keep bool, err error)) (json.RawMessage, error) {
+	name, now, kept := x.entryName(b, what)
+	if text, ok := x.get(name, now); kept && ok {
+		return text, nil
+	}
+	out, keep, err := make()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(out)
+	if err == nil && kept && keep {
+		x.put(name, now, text)
+	}
+	return text, err
+}
+
 // indexed wraps find: it answers from the index if possible, and else adds to it.
 func (s *Server) indexed(find func(*http.Request) (any, error)) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
@@ -108,24 +126,11 @@ func (s *Server) indexed(find func(*http.Request) (any, error)) func(*http.Reque
 		if err != nil {
 			return nil, err
 		}
-		name, now, kept := s.store.index.entryName(b, r.URL.Path+"?"+r.URL.Query().Encode())
-		if text, ok := s.store.index.get(name, now); kept && ok {
-			return text, nil
-		}
-		out, err := find(r)
-		if err != nil || !kept {
-			return out, err
-		}
-		page, ok := out.(runPage)
-		// Do not cache a run that has not ended: its outcome also depends on whether its process lives.
-		if ok && (page.Info.Outcome == running || page.Info.Outcome == stopped) {
-			return out, nil
-		}
-		text, err := json.Marshal(out)
-		if err != nil {
-			return nil, err
-		}
-		s.store.index.put(name, now, text)
-		return json.RawMessage(text), nil
+		return s.store.index.cached(b, r.URL.Path+"?"+r.URL.Query().Encode(), func() (any, bool, error) {
+			out, err := find(r)
+			page, ok := out.(runPage)
+			// Do not cache a run that has not ended: its outcome also depends on whether its process lives.
+			return out, !ok || page.Info.Outcome != running && page.Info.Outcome != stopped, err
+		})
 	}
 }

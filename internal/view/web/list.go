@@ -89,20 +89,20 @@ func (s *store) makeListing(b *cachedJournal) (fileState, *listing) {
 	if err != nil {
 		return now, &listing{Damage: err.Error()}
 	}
-	name, _, kept := s.index.entryName(b, "runs")
-	var out listing
-	if text, ok := s.index.get(name, now); kept && ok && json.Unmarshal(text, &out) == nil {
-		return now, &out
-	}
-	err = s.use(b, func(j *journal.Journal) error {
-		out = listing{Runs: summarizeAll(b.folder, j), Damage: describeDamage(j)}
-		return nil
+	text, err := s.index.cached(b, "runs", func() (any, bool, error) {
+		var made listing
+		err := s.use(b, func(j *journal.Journal) error {
+			made = listing{Runs: summarizeAll(b.folder, j), Damage: describeDamage(j)}
+			return nil
+		})
+		return made, true, err
 	})
+	var out listing
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
 	if err != nil {
 		return now, &listing{Damage: err.Error()}
-	}
-	if text, err := json.Marshal(out); err == nil && kept {
-		s.index.put(name, now, text)
 	}
 	return now, &out
 }
