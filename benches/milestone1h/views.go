@@ -86,7 +86,7 @@ func addReference(f *figure.Figure, _ dataset.Set) {
 			highest = max(highest, at.Y)
 		}
 	}
-	p.Y.Scale, p.Y.Min, p.Legend = figure.Linear, new(float64), figure.LegendAuto
+	p.Y.Scale, p.Y.Min, p.Legend = figure.Linear, new(float64), ""
 	p.Series = append(p.Series, figure.Series{Name: "FSIM, one device (reference)", Kind: figure.Scatter,
 		Points: []figure.Point{fsim}})
 	if from, to := 1.15*highest, 0.97*fsim.Y; from < to {

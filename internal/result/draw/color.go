@@ -30,7 +30,6 @@ var (
 	AxisGrey = RGB(0x333333)
 	GridGrey = RGB(0xE3E3E3)
 	PaleGrey = RGB(0xF2F2F2) // empty cells, neutral boxes
-	Veil     = color.NRGBA{R: 255, G: 255, B: 255, A: 225}
 )
 
 // Mix blends a towards b by t in [0, 1].

@@ -40,11 +40,6 @@ func (r Rectangle) Has(p Point) bool {
 	return p.X >= r.X0-slack && p.X <= r.X1+slack && p.Y >= r.Y0-slack && p.Y <= r.Y1+slack
 }
 
-// Overlaps reports whether the two share an area.
-func (r Rectangle) Overlaps(o Rectangle) bool {
-	return r.X0 < o.X1 && o.X0 < r.X1 && r.Y0 < o.Y1 && o.Y0 < r.Y1
-}
-
 // ClipPath returns the pieces of a polyline inside r.
 func (r Rectangle) ClipPath(path []Point) [][]Point {
 	if len(path) < 2 {

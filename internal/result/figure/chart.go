@@ -237,21 +237,11 @@ func (c *chart) Draw(p draw.Pen, area draw.Rectangle) {
 		l = c.legend()
 	}
 	place := c.panel.Legend
-	if place == LegendAuto || place == "" {
+	if place == "" {
 		if c.drawWithEndLabels(p, area, l) {
 			return
 		}
 		place = l.choose(area)
-	}
-	if place == "" { // the legend is short enough for a corner, if one is free
-		frame, labels := c.layout(area)
-		g := c.geometry(frame)
-		if spot, ok := l.corner(frame, &g.ink); ok {
-			c.paint(p, frame, labels, g)
-			l.draw(p, spot, true)
-			return
-		}
-		place = l.outside(area)
 	}
 	plot, spot := l.reserve(area, place)
 	frame, labels := c.layout(plot)
@@ -261,10 +251,10 @@ func (c *chart) Draw(p draw.Pen, area draw.Rectangle) {
 	} else if used := l.used(area.W()); frame.X0+used <= area.X1 {
 		spot.X0, spot.X1 = frame.X0, frame.X0+area.W() // align a short legend with the frame
 	}
-	l.draw(p, spot, false)
+	l.draw(p, spot)
 }
 
-// legend lists the named series and the sloped lines.
+// legend lists the named series and the limit lines.
 func (c *chart) legend() legend {
 	var l legend
 	stacked := len(c.looks) > 0
@@ -275,7 +265,7 @@ func (c *chart) legend() legend {
 		stacked = stacked && k.stacked
 	}
 	for i, line := range c.panel.Lines {
-		if line.Points != nil && line.Label != "" {
+		if line.Label != "" {
 			l.entries = append(l.entries, c.limitLook(i))
 		}
 	}
@@ -311,5 +301,4 @@ func (c *chart) paint(p draw.Pen, frame draw.Rectangle, x axisLabels, g *geometr
 	}
 	c.drawAxes(p, frame)
 	c.drawLabels(p, frame, x)
-	c.drawLimitLabels(p, g)
 }

@@ -75,7 +75,7 @@ func (c *chart) lineEnds(g *geometry) (ends []endLabel, ok bool) {
 		}
 	}
 	for i, line := range c.panel.Lines {
-		if line.Points == nil || line.Label == "" {
+		if line.Label == "" {
 			continue
 		}
 		pieces := g.frame.ClipPath(g.limits[i])

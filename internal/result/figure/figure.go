@@ -54,12 +54,9 @@ type Panel struct {
 // Legend is the place of the legend.
 type Legend string
 
-// The places of a legend. LegendAuto (or the empty string) writes the names beside
-// the ends of the lines. If that is not possible, a short legend is in a corner
-// without data, and a long one beside or below the plot. Panels with the same series
-// share one legend below them.
+// The places of a legend. The empty string writes the names beside the ends of the lines, or else beside or below the
+// plot. Panels with the same series share one legend below them.
 const (
-	LegendAuto  Legend = "auto"
 	LegendRight Legend = "right"
 	LegendBelow Legend = "below"
 	LegendNone  Legend = "none"
@@ -104,8 +101,7 @@ type Point struct {
 	Failed bool
 }
 
-// Line is a limit or an ideal. Exactly one of X, Y and Points is given. The label of
-// a vertical or horizontal line is written along it; a sloped line is in the legend.
+// Line is a limit or an ideal, which the legend names. Exactly one of X, Y and Points is given.
 type Line struct {
 	Label  string   `json:"label"`
 	X      *float64 `json:"x,omitempty"`      // vertical at X
@@ -175,7 +171,7 @@ func (f Figure) Validate() error {
 }
 
 func (p Panel) validate(f Faults) {
-	oneOf(f, "legend place", p.Legend, LegendAuto, LegendRight, LegendBelow, LegendNone)
+	oneOf(f, "legend place", p.Legend, LegendRight, LegendBelow, LegendNone)
 	if p.Content != nil && (len(p.Series) > 0 || len(p.Lines) > 0) {
 		f.Add("%T shares its panel with series or lines; give each its own panel", p.Content)
 	}

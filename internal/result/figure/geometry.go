@@ -6,14 +6,12 @@ import (
 	"github.com/kernbench/kernbench/internal/result/draw"
 )
 
-// geometry is a chart's data in page coordinates, and the ink that labels must avoid.
+// geometry is a chart's data in page coordinates.
 type geometry struct {
 	frame  draw.Rectangle
 	paths  [][]draw.Point   // per series, the points in data order
 	bars   []draw.Rectangle // per element of chart.bars
 	limits [][]draw.Point   // per limit line
-	labels []draw.Rectangle // per limit line; the zero Rectangle for no label
-	ink    clutter
 }
 
 // geometry places all data in the frame. The rulers must have been placed before.
@@ -23,40 +21,17 @@ func (c *chart) geometry(frame draw.Rectangle) *geometry {
 		base, top := c.heightOf(b.base), c.heightOf(b.top)
 		r := draw.Rect(c.xAxis.at(b.left), min(base, top), c.xAxis.at(b.right), max(base, top))
 		g.bars = append(g.bars, r)
-		g.ink.addBox(r)
-		g.addErrorBar(c, r.Center().X, b.point)
 	}
 	for i, l := range c.looks {
 		if l.bar {
 			continue
 		}
 		for _, pt := range c.data[i] {
-			at := draw.Pt(c.xAxis.at(pt.X), c.yAxis.at(pt.Y))
-			g.paths[i] = append(g.paths[i], at)
-			if frame.Has(at) {
-				g.ink.addBox(draw.Rect(at.X, at.Y, at.X, at.Y).Inset(-markerRadius))
-			}
-			g.addErrorBar(c, at.X, pt)
-		}
-		if l.line {
-			for _, piece := range c.pieces(i, g) {
-				g.ink.addPath(piece)
-			}
+			g.paths[i] = append(g.paths[i], draw.Pt(c.xAxis.at(pt.X), c.yAxis.at(pt.Y)))
 		}
 	}
 	for _, l := range c.panel.Lines {
-		path := c.limitPath(frame, l)
-		g.limits = append(g.limits, path)
-		for _, piece := range frame.ClipPath(path) {
-			g.ink.addPath(piece)
-		}
-	}
-	for i, l := range c.panel.Lines {
-		box := g.limitLabel(l, g.limits[i])
-		g.labels = append(g.labels, box)
-		if box != (draw.Rectangle{}) {
-			g.ink.addBox(box)
-		}
+		g.limits = append(g.limits, c.limitPath(frame, l))
 	}
 	return g
 }
@@ -94,12 +69,6 @@ func (c *chart) errorBar(pt Point) (lo, hi float64, ok bool) {
 	}
 	lo, hi = c.heightOf(pt.Low), c.heightOf(pt.High)
 	return lo, hi, lo < hi
-}
-
-func (g *geometry) addErrorBar(c *chart, x float64, pt Point) {
-	if lo, hi, ok := c.errorBar(pt); ok && x >= g.frame.X0 && x <= g.frame.X1 {
-		g.ink.addPath([]draw.Point{draw.Pt(x, lo), draw.Pt(x, hi)})
-	}
 }
 
 func (c *chart) drawBars(p draw.Pen, g *geometry) {
@@ -216,99 +185,4 @@ func (c *chart) drawErrorBar(p draw.Pen, frame draw.Rectangle, x float64, pt Poi
 	if c.yAxis.covers(pt.High) {
 		p.Line(s, draw.Pt(x-half, hi), draw.Pt(x+half, hi))
 	}
-}
-
-// drawLimitLabels writes the labels of horizontal and vertical limit lines.
-func (c *chart) drawLimitLabels(p draw.Pen, g *geometry) {
-	for i, l := range c.panel.Lines {
-		box := g.labels[i]
-		if box == (draw.Rectangle{}) {
-			continue
-		}
-		length, angle := box.W(), 0.0
-		if l.X != nil {
-			length, angle = box.H(), math.Pi/2
-		}
-		p.Box(box, draw.Veil, draw.Stroke{})
-		p.Text(limitFace, box.Center(), draw.CenterMid, angle, limitFace.Shorten(l.Label, length))
-	}
-}
-
-// limitLabel finds the place along a horizontal or vertical line where its label
-// covers least. The zero Rectangle means that no place is free.
-func (g *geometry) limitLabel(l Line, path []draw.Point) draw.Rectangle {
-	if l.Label == "" || len(path) == 0 || l.X == nil && l.Y == nil {
-		return draw.Rectangle{}
-	}
-	frame := g.frame
-	const gap, margin = 2, 4
-	side := frame.W()
-	if l.X != nil {
-		side = frame.H()
-	}
-	long := min(limitFace.Width(l.Label)+2, 0.6*max(frame.W(), frame.H()), side-2*margin)
-	high := limitFace.Size + 1
-	best, fewest := draw.Rectangle{}, math.MaxInt
-	for _, t := range []float64{1, 0, 0.75, 0.5, 0.25} { // positions along the line, best first
-		start := margin + t*(side-2*margin-long)
-		var tries [2]draw.Rectangle // on either side of the line
-		if l.Y != nil {
-			x, y := frame.X0+start, path[0].Y
-			tries = [2]draw.Rectangle{draw.Rect(x, y+gap, x+long, y+gap+high), draw.Rect(x, y-gap-high, x+long, y-gap)}
-		} else {
-			x, y := path[0].X, frame.Y0+start
-			tries = [2]draw.Rectangle{draw.Rect(x-gap-high, y, x-gap, y+long), draw.Rect(x+gap, y, x+gap+high, y+long)}
-		}
-		for _, try := range tries {
-			if !frame.Has(draw.Pt(try.X0, try.Y0)) || !frame.Has(draw.Pt(try.X1, try.Y1)) {
-				continue
-			}
-			if n := g.ink.under(try); n < fewest {
-				best, fewest = try, n
-			}
-		}
-	}
-	return best
-}
-
-// clutter remembers where ink is, so that labels can avoid it.
-type clutter struct {
-	dots  []draw.Point // points along the lines
-	boxes []draw.Rectangle
-}
-
-// clutterStep is the distance of the dots along a line. It is smaller than any label.
-const clutterStep = 3
-
-// addPath adds a polyline as dots along it.
-func (c *clutter) addPath(path []draw.Point) {
-	for i, p := range path {
-		if i == 0 {
-			c.dots = append(c.dots, p)
-			continue
-		}
-		q := path[i-1]
-		n := math.Ceil(math.Hypot(p.X-q.X, p.Y-q.Y) / clutterStep)
-		for k := 1.0; k <= n; k++ {
-			c.dots = append(c.dots, draw.Pt(q.X+(p.X-q.X)*k/n, q.Y+(p.Y-q.Y)*k/n))
-		}
-	}
-}
-
-func (c *clutter) addBox(r draw.Rectangle) { c.boxes = append(c.boxes, r) }
-
-// under weighs what r would cover: 1 for each dot of a line, 20 for a box.
-func (c *clutter) under(r draw.Rectangle) int {
-	n := 0
-	for _, d := range c.dots {
-		if r.Has(d) {
-			n++
-		}
-	}
-	for _, b := range c.boxes {
-		if r.Overlaps(b) {
-			n += 20
-		}
-	}
-	return n
 }

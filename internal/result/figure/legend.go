@@ -17,7 +17,6 @@ var (
 	tickFace   = draw.Face{Size: 10.5, Color: draw.AxisGrey}
 	legendFace = draw.Face{Size: 10.5, Color: draw.Black}
 	noteFace   = draw.Face{Size: 9, Color: draw.InkGrey}
-	limitFace  = draw.Face{Size: 9.5, Color: draw.InkGrey}
 )
 
 var (
@@ -149,8 +148,7 @@ func (l look) drawMarker(p draw.Pen, at draw.Point, hollow bool) {
 }
 
 // legend lists the looks of a chart with their names. The plotting library's
-// legend has one column at a fixed corner; this one has as many columns as fit,
-// and a corner only if it hides no data.
+// legend has one column at a fixed corner; this one has as many columns as fit.
 type legend struct {
 	entries  []look
 	reversed bool // a single column runs from last to first
@@ -164,7 +162,6 @@ const (
 	legendRow  = 15.5
 	legendPad  = 5.0
 	widePanel  = 500 // a panel this wide has room for a legend beside the plot
-	shortList  = 6   // a legend with more entries never goes inside the plot
 	legendPart = 0.45
 )
 
@@ -179,17 +176,9 @@ func (l legend) nameWidth(limit float64) float64 {
 	return min(w, limit)
 }
 
-// choose returns the place of an automatic legend. The empty string is a corner of the plot.
-func (l legend) choose(area draw.Rectangle) Legend {
-	if len(l.entries) <= shortList {
-		return ""
-	}
-	return l.outside(area)
-}
-
-// outside chooses between beside and below the plot. Below is better up to two
+// choose chooses between beside and below the plot. Below is better up to two
 // rows, because curves need the width.
-func (l legend) outside(area draw.Rectangle) Legend {
+func (l legend) choose(area draw.Rectangle) Legend {
 	_, rows := l.grid(area.W())
 	fits := l.height(len(l.entries)) <= area.H()
 	if rows > 2 && area.W() >= widePanel && fits {
@@ -229,38 +218,11 @@ func (l legend) reserve(area draw.Rectangle, place Legend) (plot, spot draw.Rect
 	return plot, spot
 }
 
-// corner looks for a place inside the frame where the legend covers nothing.
-func (l legend) corner(frame draw.Rectangle, ink *clutter) (draw.Rectangle, bool) {
-	if len(l.entries) == 0 {
-		return draw.Rectangle{}, true
-	}
-	w := swatch + swatchGap + l.nameWidth(frame.W()*0.42) + 2*legendPad
-	h := l.height(len(l.entries))
-	const off = 7
-	left, right := frame.X0+off, frame.X1-off-w
-	top, bottom := frame.Y1-off-h, frame.Y0+off
-	mid := frame.Center().X - w/2
-	if left > right || bottom > top {
-		return draw.Rectangle{}, false
-	}
-	for _, at := range []draw.Point{{X: left, Y: top}, {X: right, Y: top}, {X: right, Y: bottom}, {X: left, Y: bottom},
-		{X: mid, Y: top}, {X: mid, Y: bottom}} {
-		spot := draw.Rect(at.X, at.Y, at.X+w, at.Y+h)
-		if ink.under(spot.Inset(-2)) == 0 {
-			return spot, true
-		}
-	}
-	return draw.Rectangle{}, false
-}
-
 // draw fills the spot from its upper left corner. A last line counts the entries
 // that did not fit.
-func (l legend) draw(p draw.Pen, spot draw.Rectangle, framed bool) {
+func (l legend) draw(p draw.Pen, spot draw.Rectangle) {
 	if len(l.entries) == 0 {
 		return
-	}
-	if framed {
-		p.Box(spot, draw.Veil, draw.Stroke{Color: draw.GridGrey, Width: 0.6})
 	}
 	columns, rows := l.grid(spot.W())
 	rowsThatFit := max(1, int((spot.H()-2*legendPad)/legendRow+slack))
@@ -333,7 +295,7 @@ func sharedLegend(charts []*chart) (legend, bool) {
 	names := map[look]string{}
 	common := false
 	for _, c := range charts {
-		if c.panel.Legend != "" && c.panel.Legend != LegendAuto {
+		if c.panel.Legend != "" {
 			return legend{}, false
 		}
 		for _, e := range c.legend().entries {

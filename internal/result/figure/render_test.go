@@ -219,7 +219,7 @@ func anyChart(t *rapid.T) Panel {
 	}
 	p := Panel{
 		Title: anyName.Draw(t, "title"), X: x, Y: y, Note: anyName.Draw(t, "note"),
-		Legend: rapid.SampledFrom([]Legend{"", LegendAuto, LegendRight, LegendBelow, LegendNone}).Draw(t, "legend"),
+		Legend: rapid.SampledFrom([]Legend{"", LegendRight, LegendBelow, LegendNone}).Draw(t, "legend"),
 		Lines: []Line{{Label: anyName.Draw(t, "limit"), Y: ref(anyNumber.Draw(t, "limit y"))},
 			{Label: "x", X: ref(anyNumber.Draw(t, "limit x"))}},
 	}

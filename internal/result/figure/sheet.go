@@ -135,7 +135,7 @@ func (s *sheet) draw(p draw.Pen) {
 		_, rows := s.common.grid(width)
 		h := s.common.height(rows)
 		x := (s.w - s.common.used(width)) / 2
-		s.common.draw(p, draw.Rect(x, y-h, x+width, y), false)
+		s.common.draw(p, draw.Rect(x, y-h, x+width, y))
 		y -= h
 	}
 	p.Lines(noteFace, draw.Pt(sheetMargin, y-8), draw.LeftTop, s.caption)

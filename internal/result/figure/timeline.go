@@ -180,5 +180,5 @@ func (r *rows) drawAxis(p draw.Pen, axis Axis, lo, hi float64) {
 
 // drawKey names the colors above the rows.
 func (r *rows) drawKey(p draw.Pen, area draw.Rectangle) {
-	r.key.draw(p, draw.Rect(area.X0, r.frame.Y1, area.X1, area.Y1), false)
+	r.key.draw(p, draw.Rect(area.X0, r.frame.Y1, area.X1, area.Y1))
 }
