@@ -279,7 +279,7 @@ func (a *app) writeCheck(r verdict.Report, f checkFlags) error {
 
 // checkedRuns returns the runs of a check: the accepted runs of the baseline, and the later ones.
 func (a *app) checkedRuns(mark verdict.Baseline, home, j *journal.Journal, last *journal.Run, f checkFlags) (
-	accepted, later []verdict.Run, err error,
+	accepted, later []dataset.Named, err error,
 ) {
 	if mark.Bench != last.Header.Bench {
 		return nil, nil, fmt.Errorf("%s has a run of bench %q, but the baseline is of bench %q", j.Dir(),
@@ -313,14 +313,12 @@ func (a *app) jobLink() string {
 }
 
 // sidesOf returns datasets as sides of a comparison. only selects their rows.
-func sidesOf(list []*dataset.Dataset, only []string) ([]verdict.Run, error) {
-	return lists.TryMap(list, func(d *dataset.Dataset) (verdict.Run, error) { return sideOf(d, only) })
+func sidesOf(list []*dataset.Dataset, only []string) ([]dataset.Named, error) {
+	return lists.TryMap(list, func(d *dataset.Dataset) (dataset.Named, error) { return sideOf(d, only) })
 }
 
 // sideOf returns a dataset as a side of a comparison. only selects its rows.
-func sideOf(d *dataset.Dataset, only []string) (verdict.Run, error) {
-	side := verdict.NewRun("", d)
-	rows, err := selected(side.Rows, only)
-	side.Rows = rows
-	return side, err
+func sideOf(d *dataset.Dataset, only []string) (dataset.Named, error) {
+	rows, err := selected(d.Rows, only)
+	return dataset.Named{Dataset: d}.WithRows(rows), err
 }

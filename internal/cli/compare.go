@@ -180,12 +180,12 @@ func (a *app) compare(args []string, by string, f judging) error {
 }
 
 // sides reads runs as sides of a comparison. only selects their rows.
-func (a *app) sides(specs, only []string) ([]verdict.Run, error) {
+func (a *app) sides(specs, only []string) ([]dataset.Named, error) {
 	journals := map[string]*journal.Journal{}
-	return lists.TryMap(specs, func(spec string) (verdict.Run, error) {
+	return lists.TryMap(specs, func(spec string) (dataset.Named, error) {
 		_, r, err := a.loadFrom(journals, spec)
 		if err != nil {
-			return verdict.Run{}, err
+			return dataset.Named{}, err
 		}
 		side, err := sideOf(dataset.Of(r), only)
 		return side, usage(err)

@@ -45,6 +45,14 @@ func (d *Dataset) Dir() string {
 	return ""
 }
 
+// HeaderOf returns the header of the run and the build that a row belongs to.
+func (d *Dataset) HeaderOf(r *journal.Row) *journal.Header {
+	if r.Origin != nil && r.Origin.Header != nil {
+		return r.Origin.Header
+	}
+	return &d.Header
+}
+
 // Of returns the latest rows of the current build of a run: the last row of each key and trial, in the declared
 // order of the points (Row.Index), then in order of appearance. Every metric is in one unit. A run that was resumed
 // with changed inputs also has rows of other builds, which Builds returns.
@@ -172,10 +180,20 @@ func Accumulated(j *journal.Journal, last *journal.Run) *Dataset {
 	return &d
 }
 
-// Named is a dataset under the name that an overlay uses for it.
+// Named is a dataset with a name for reports, such as one side of a comparison. The name "" stands for the id of its run.
 type Named struct {
 	Name string
 	*Dataset
+}
+
+// ID returns the name for reports.
+func (n Named) ID() string { return cmp.Or(n.Name, n.Header.Run) }
+
+// WithRows returns the dataset with other rows, such as some of its own.
+func (n Named) WithRows(rows Set) Named {
+	d := *n.Dataset
+	d.Rows = rows
+	return Named{n.Name, &d}
 }
 
 // Overlay returns the rows of several datasets with different names. The coordinate run tells them apart, so that the

@@ -256,14 +256,6 @@ type Origin struct {
 	Build  string  // name of the build if the rows of several builds are shown together, else ""
 }
 
-// Source returns the header of the run that the row belongs to. It is empty if the origin is unknown.
-func (r *Row) Source() *Header {
-	if r.Origin == nil || r.Origin.Header == nil {
-		return &Header{}
-	}
-	return r.Origin.Header
-}
-
 // Modes returns the two modes of the samples of a row's metric, or nil if they do not have two.
 func Modes(r *Row, metric string) []stats.Mode {
 	s, _ := r.Stats.Find(metric)

@@ -69,7 +69,7 @@ func TestBaselineNoticesInputs(t *testing.T) {
 			j, last := must.Get2(journal.LoadRun(dir))(t)
 			mark := Baseline{Bench: "b", Runs: []string{"a"}, Accepted: "a", Saved: saved}
 			early, late, _ := mark.Select(j, j, last, 10)
-			side := func(d *dataset.Dataset) Run { return NewRun("", d) }
+			side := func(d *dataset.Dataset) dataset.Named { return dataset.Named{Dataset: d} }
 			if len(early) != 1 || len(late) != 1 {
 				t.Fatalf("%s, run %s: %d accepted runs and %d later", input, id, len(early), len(late))
 			}

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
 // byRun returns six trials of two sizes and three algorithms. Algorithm slow takes twice as
 // long, and the variable E is set for ring only.
-func byRun() Run {
-	run := Run{Header: &journal.Header{Run: "r"}}
+func byRun() dataset.Named {
+	run := sideOf("", &journal.Header{Run: "r"}, nil)
 	for _, algorithm := range []string{"ring", "tree", "slow"} {
 		for _, size := range []int64{1, 2} {
 			for trial := range 6 {
@@ -43,12 +44,12 @@ func TestBy(t *testing.T) {
 		for i := range run.Rows { // points that also differ in E would not match
 			run.Rows[i].Env = nil
 		}
-		run.Incomplete = "36 of 60 points: the run was interrupted"
+		cutShort(run)
 		reports, err := By(run, spec, Options{})
 		var got []string
 		for _, r := range reports {
 			got = append(got, fmt.Sprintf("%s -> %s %v", r.OldRun, r.NewRun, r.Counts))
-			if !slices.Contains(r.Warnings, "the run: "+run.Incomplete) {
+			if !slices.Contains(r.Warnings, "the run: "+isCutShort) {
 				t.Errorf("%s: that the run was cut short is not said: %q", spec, r.Warnings)
 			}
 			if r.Alpha != DefaultAlpha/float64(len(reports)) {

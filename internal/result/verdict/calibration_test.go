@@ -38,8 +38,8 @@ func twoModes(apart float64) launches {
 
 // simulate returns a run of points and trials. slow returns the factor of a point. The samples
 // within each launch have little noise, so the stored intervals are narrow.
-func simulate(rng *rand.Rand, points, trials int, draw launches, slow func(point int) float64) Run {
-	run := Run{Header: &journal.Header{Run: "r", Bench: "b"}}
+func simulate(rng *rand.Rand, points, trials int, draw launches, slow func(point int) float64) dataset.Named {
+	run := sideOf("", &journal.Header{Run: "r", Bench: "b"}, nil)
 	for p := range points {
 		for trial := range trials {
 			us := 10 * float64(p+1) * slow(p) * math.Exp(draw(rng))

@@ -20,7 +20,7 @@ func (o Options) rule() changepoint.Rule {
 // Check judges the latest run against the runs before it. accepted has the runs of the baseline that were
 // accepted by hand, and later has the runs since then, the latest last. Neither may be empty. The runs are in
 // sequence, so disturbed trials are left out unless Options.Disturbed.Count is set.
-func Check(accepted, later []Run, opts Options) (Report, error) {
+func Check(accepted, later []dataset.Named, opts Options) (Report, error) {
 	opts.sides = [2]string{"the baseline", "the latest run"}
 	opts, err := opts.withDefaults(changepoint.DefaultAlpha, 0.25)
 	if err != nil {
@@ -32,7 +32,7 @@ func Check(accepted, later []Run, opts Options) (Report, error) {
 	}
 	result := opts.rule().Check(t.series, len(accepted))
 	last := len(t.runs) - 1
-	r := Report{Bench: t.runs[last].bench(), Baseline: lists.Map(accepted, Run.ID), Recent: lists.Map(later, Run.ID),
+	r := Report{Bench: t.runs[last].Header.Bench, Baseline: lists.Map(accepted, dataset.Named.ID), Recent: lists.Map(later, dataset.Named.ID),
 		Metric: t.metric.Name, Unit: t.metric.Unit, Better: t.metric.Better, Floor: opts.Floor, Alpha: opts.Alpha,
 		Tolerance: opts.Tolerance, Counts: map[judge.Verdict]int{}, columns: columnsOf(check),
 		Whole: &Whole{Points: len(t.points),

@@ -13,18 +13,19 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/base/point"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // nights returns runs of 3 points with 4 trials, on a machine where launches differ by 2 %.
-func nights(n int) []Run {
+func nights(n int) []dataset.Named {
 	rng := rand.New(rand.NewPCG(3, 1))
-	var runs []Run
+	var runs []dataset.Named
 	for i := range n {
 		id := fmt.Sprintf("r%d", i)
-		run := Run{Header: &journal.Header{Run: id, Bench: "b", Commit: strings.Repeat(fmt.Sprint(i%10), 40),
-			Time: time.Date(2026, 11, i+1, 0, 0, 0, 0, time.UTC)}}
+		run := sideOf("", &journal.Header{Run: id, Bench: "b", Commit: strings.Repeat(fmt.Sprint(i%10), 40),
+			Time: time.Date(2026, 11, i+1, 0, 0, 0, 0, time.UTC)}, nil)
 		for p := range 3 {
 			for trial := range 4 {
 				run.Rows = append(run.Rows, &journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK,
@@ -39,7 +40,7 @@ func nights(n int) []Run {
 }
 
 // each calls f for the rows of a point; -1 means all points.
-func each(runs []Run, p int64, f func(*journal.Row)) {
+func each(runs []dataset.Named, p int64, f func(*journal.Row)) {
 	for _, run := range runs {
 		for i := range run.Rows {
 			if p < 0 || run.Rows[i].Point[0].Value == point.IntValue(p) {
@@ -49,73 +50,73 @@ func each(runs []Run, p int64, f func(*journal.Row)) {
 	}
 }
 
-func scale(runs []Run, p int64, by float64) {
+func scale(runs []dataset.Named, p int64, by float64) {
 	each(runs, p, func(r *journal.Row) { r.Metrics["time_us"] *= by })
 }
 
 func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
-		plant func(runs []Run)
+		plant func(runs []dataset.Named)
 		want  string // verdicts on all points together and on point 1, exit code
 		says  string // expected in the table
 	}{
-		"nothing": {func([]Run) {}, "no slowdown, no slowdown, 0", "no slowdown of "},
-		"all slower since three runs": {func(runs []Run) { scale(runs[9:], -1, 1.06) }, "slower, slower, 1",
+		"nothing": {func([]dataset.Named) {}, "no slowdown, no slowdown, 0", "no slowdown of "},
+		"all slower since three runs": {func(runs []dataset.Named) { scale(runs[9:], -1, 1.06) }, "slower, slower, 1",
 			"all points together are slower by "},
-		"one point slower since three runs": {func(runs []Run) { scale(runs[9:], 1, 1.12) },
+		"one point slower since three runs": {func(runs []dataset.Named) { scale(runs[9:], 1, 1.12) },
 			"no slowdown, slower, 1", "b size=1 is slower by "},
-		"tripled in the latest run": {func(runs []Run) { scale(runs[11:], 1, 3) }, "cannot tell, slower, 1",
+		"tripled in the latest run": {func(runs []dataset.Named) { scale(runs[11:], 1, 3) }, "cannot tell, slower, 1",
 			"since run r11 (commit 111111111111)"},
-		"faster": {func(runs []Run) {
+		"faster": {func(runs []dataset.Named) {
 			scale(runs[9:], -1, 0.9)
 		}, "faster, faster, 0", "faster by"},
-		"repaired in the latest run": {func(runs []Run) {
+		"repaired in the latest run": {func(runs []dataset.Named) {
 			scale(runs[8:11], 1, 1.2)
 		}, "no slowdown, no slowdown, 0", ""},
-		"failed in the latest run": {func(runs []Run) {
+		"failed in the latest run": {func(runs []dataset.Named) {
 			each(runs[11:], 1, func(r *journal.Row) { r.Status, r.Reason = journal.Failed, "killed" })
 		}, "no slowdown, lost, 1", "latest run: failed (killed)"},
-		"absent from the latest run": {func(runs []Run) {
+		"absent from the latest run": {func(runs []dataset.Named) {
 			runs[11].Rows = slices.DeleteFunc(runs[11].Rows, func(r *journal.Row) bool { return r.Point.String() == "size=1" })
-			runs[11].Incomplete = "8 of 12 points: the run was interrupted"
-		}, "no slowdown, lost, 1", "warning: latest run: 8 of 12 points"},
-		"failed in the baseline": {func(runs []Run) {
+			cutShort(runs[11])
+		}, "no slowdown, lost, 1", "warning: latest run: " + isCutShort},
+		"failed in the baseline": {func(runs []dataset.Named) {
 			each(runs[:11], 1, func(r *journal.Row) { r.Status = journal.Failed })
 		}, "no slowdown, fixed, 0", "the baseline: failed (1 line)"},
-		"crashed, not in the baseline": {func(runs []Run) {
+		"crashed, not in the baseline": {func(runs []dataset.Named) {
 			for i := range runs[:11] {
 				runs[i].Rows = slices.DeleteFunc(runs[i].Rows, func(r *journal.Row) bool { return r.Point.String() == "size=1" })
 			}
 			each(runs[11:], 1, func(r *journal.Row) { r.Status, r.Reason = journal.Failed, "killed" })
 		}, "no slowdown, failed, 1", "the latest run: failed (killed)"},
-		"never ok": {func(runs []Run) { each(runs, 1, func(r *journal.Row) { r.Status = journal.Failed }) },
+		"never ok": {func(runs []dataset.Named) { each(runs, 1, func(r *journal.Row) { r.Status = journal.Failed }) },
 			"no slowdown, broken, 0", ""},
-		"one trial failed": {func(runs []Run) { runs[11].Rows[5].Status = journal.Failed },
+		"one trial failed": {func(runs []dataset.Named) { runs[11].Rows[5].Status = journal.Failed },
 			"no slowdown, no slowdown, 0", "latest run: 1 of 4 trials not ok: failed"},
-		"half of the trials failed": {func(runs []Run) {
+		"half of the trials failed": {func(runs []dataset.Named) {
 			runs[11].Rows[5].Status, runs[11].Rows[6].Status = journal.Failed, journal.Timeout
 		}, "no slowdown, lost, 1", "latest run: 2 of 4 trials not ok: timeout"},
-		"the latest run was disturbed": {func(runs []Run) {
+		"the latest run was disturbed": {func(runs []dataset.Named) {
 			scale(runs[11:], 1, 2)
 			each(runs[11:], 1, func(r *journal.Row) { r.Quality = journal.QualityDisturbed })
 		}, "no slowdown, cannot tell, 3", "latest run: 4 of 4 trials disturbed and left out"},
-		"the baseline was disturbed now and then": {func(runs []Run) {
+		"the baseline was disturbed now and then": {func(runs []dataset.Named) {
 			for _, i := range []int{2, 5} {
 				scale(runs[i:i+1], 1, 2)
 				each(runs[i:i+1], 1, func(r *journal.Row) { r.Quality = journal.QualityDisturbed })
 			}
 		}, "no slowdown, no slowdown, 0", ""},
-		"the latest run is from another machine": {func(runs []Run) {
+		"the latest run is from another machine": {func(runs []dataset.Named) {
 			scale(runs[11:], -1, 4)
 			runs[11].Header.Host.CPU.Model = "another"
 		}, "cannot tell, cannot tell, 3", "11 runs on another kind of machine"},
-		"earlier runs are from another machine": {func(runs []Run) {
+		"earlier runs are from another machine": {func(runs []dataset.Named) {
 			scale(runs[:4], -1, 2)
 			for _, r := range runs[:4] {
 				r.Header.Host.CPU.Model = "another"
 			}
 		}, "no slowdown, no slowdown, 0", "4 runs on another kind of machine"},
-		"no value is positive": {func(runs []Run) { scale(runs, 1, 0) }, "no slowdown, cannot tell, 3", ""},
+		"no value is positive": {func(runs []dataset.Named) { scale(runs, 1, 0) }, "no slowdown, cannot tell, 3", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runs := nights(12)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
@@ -13,20 +14,20 @@ import (
 // converts units, and leaves runs on another GPU out unless that is ignored.
 func TestCheckDifferences(t *testing.T) {
 	for name, c := range map[string]struct {
-		plant  func(latest Run)
+		plant  func(latest dataset.Named)
 		ignore []string
 		says   string
 		exit   int
 	}{
-		"kernel": {func(r Run) { r.Header.Host.Kernel = "6.8.0" }, nil, "differs in kernel: 6.1.0 -> 6.8.0", 0},
-		"milliseconds": {func(r Run) {
+		"kernel": {func(r dataset.Named) { r.Header.Host.Kernel = "6.8.0" }, nil, "differs in kernel: 6.1.0 -> 6.8.0", 0},
+		"milliseconds": {func(r dataset.Named) {
 			for i := range r.Rows {
 				r.Rows[i].Metrics["lat"] /= 1000
 				r.Rows[i].Units = map[string]string{"lat": "ms"}
 			}
 			r.Header.Metrics = []journal.MetricInfo{{Name: "lat", Unit: "ms", Better: "lower"}}
 		}, nil, "differs in unit: us -> ms (converted)", 0},
-		"another unit": {func(r Run) {
+		"another unit": {func(r dataset.Named) {
 			for i := range r.Rows {
 				r.Rows[i].Units = map[string]string{"lat": "widgets"}
 			}
@@ -58,7 +59,7 @@ func TestCheckDifferences(t *testing.T) {
 	}
 }
 
-func onAnotherGPU(r Run) {
+func onAnotherGPU(r dataset.Named) {
 	for i := range r.Rows {
 		r.Rows[i].Details = map[string]string{journal.DeviceDetail: "NVIDIA L4"}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // Compare pairs the points of two runs and judges each pair.
-func Compare(old, new Run, opts Options) (Report, error) {
+func Compare(old, new dataset.Named, opts Options) (Report, error) {
 	opts, err := opts.withDefaults(DefaultAlpha, 0.5)
 	if err != nil {
 		return Report{}, err
@@ -33,10 +33,9 @@ func Compare(old, new Run, opts Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	ours, _ := old.onlyBench()
-	theirs, _ := new.onlyBench()
-	new = new.asBench(old)
-	old, new = old.InUnit(metric), new.InUnit(metric)
+	ours, _ := onlyBench(old.Rows)
+	theirs, _ := onlyBench(new.Rows)
+	old, new = InUnit(old, metric), InUnit(asBench(new, ours), metric)
 	points, err := match(old, new, opts)
 	if err != nil {
 		return Report{}, err
@@ -67,7 +66,7 @@ func Compare(old, new Run, opts Options) (Report, error) {
 // By compares values of an axis, a variable or an option within one run: the first value with each of the
 // others. spec is NAME for all values, or NAME=A,B for these values in this order. The comparisons share
 // Options.Alpha, the probability of a false verdict.
-func By(run Run, spec string, opts Options) ([]Report, error) {
+func By(run dataset.Named, spec string, opts Options) ([]Report, error) {
 	opts, err := opts.withDefaults(DefaultAlpha, 0.5)
 	if err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 	if err != nil {
 		return nil, suggest.Unknown("coordinate of this run", name, dataset.Names(coords))
 	}
-	parts := map[string]*Run{}
+	parts := map[string]dataset.Set{}
 	var values []string
 	for _, r := range run.Rows {
 		v := by.Of(r)
@@ -87,10 +86,9 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 		}
 		value := v.String()
 		if parts[value] == nil {
-			parts[value] = &Run{Header: run.Header, Earlier: run.Earlier, Name: name + "=" + value}
 			values = append(values, value)
 		}
-		parts[value].Rows = append(parts[value].Rows, r)
+		parts[value] = append(parts[value], r)
 	}
 	if chosen {
 		requested := strings.Split(list, ",")
@@ -109,10 +107,13 @@ func By(run Run, spec string, opts Options) ([]Report, error) {
 	}
 	opts.Ignore, opts.compared = append(slices.Clip(opts.Ignore), name), append(slices.Clip(opts.compared), name)
 	opts.Alpha /= float64(len(values) - 1)
+	side := func(value string) dataset.Named {
+		return dataset.Named{Name: name + "=" + value, Dataset: &dataset.Dataset{Header: run.Header, Rows: parts[value]}}
+	}
 	return lists.TryMap(values[1:], func(value string) (Report, error) {
-		report, err := Compare(*parts[values[0]], *parts[value], opts)
-		if run.Incomplete != "" { // the table shows which values lack points
-			report.Warnings = slices.Insert(report.Warnings, 0, "the run: "+run.Incomplete)
+		report, err := Compare(side(values[0]), side(value), opts)
+		if part := run.Incomplete(); part != "" { // the table shows which values lack points
+			report.Warnings = slices.Insert(report.Warnings, 0, "the run: "+part)
 		}
 		return report, err
 	})
@@ -136,7 +137,7 @@ func valueOf(text string, values []string) string {
 
 // match pairs the rows of two runs by point: first the points of old in their order, then the points that
 // only new has.
-func match(old, new Run, opts Options) ([]dataset.Matched, error) {
+func match(old, new dataset.Named, opts Options) ([]dataset.Matched, error) {
 	key := func(r *journal.Row) string { return dataset.Key(r, opts.Ignore...) }
 	points := dataset.Match(key, old.Rows, new.Rows)
 	if len(opts.Ignore) == 0 {
@@ -149,7 +150,7 @@ func match(old, new Run, opts Options) ([]dataset.Matched, error) {
 	// Two points of a run that differ only in an ignored coordinate would be taken for
 	// trials of one point.
 	for _, m := range points {
-		for i, run := range []Run{old, new} {
+		for i, run := range []dataset.Named{old, new} {
 			if merged := dataset.GroupBy(m[i], func(r *journal.Row) string { return dataset.Key(r) }); len(merged) > 1 {
 				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has "+
 					"one value in each run",
@@ -199,7 +200,7 @@ func inBoth(m dataset.Matched) bool { return len(m[0]) > 0 && len(m[1]) > 0 }
 
 // warnings returns warnings about incomplete runs, missing trials and disturbed ones that count. How the sides differ
 // is in Report.Differences.
-func warnings(old, new Run, points []dataset.Matched, opts Options) []string {
+func warnings(old, new dataset.Named, points []dataset.Matched, opts Options) []string {
 	out := runWarnings(old, new, opts.sides)
 	common, unequal, missing := 0, 0, 0
 	for _, m := range points {
@@ -231,22 +232,22 @@ func warnings(old, new Run, points []dataset.Matched, opts Options) []string {
 }
 
 // runWarnings returns warnings that concern a whole run.
-func runWarnings(old, new Run, names [2]string) (out []string) {
-	for i, side := range []Run{old, new} {
-		if side.Incomplete != "" {
-			out = append(out, names[i]+": "+side.Incomplete)
+func runWarnings(old, new dataset.Named, names [2]string) (out []string) {
+	for i, side := range []dataset.Named{old, new} {
+		if part := side.Incomplete(); part != "" {
+			out = append(out, names[i]+": "+part)
 		}
 	}
-	a, b := old.Header, new.Header
-	if a != nil && b != nil && (a.Host.Hostname == "") != (b.Host.Hostname == "") { // one header is damaged
-		out = append(out, fmt.Sprintf("not known to be the same kind of host: %s and %s", a.Host.Summary(), b.Host.Summary()))
+	a, b := old.Header.Host, new.Header.Host
+	if (a.Hostname == "") != (b.Hostname == "") { // one header is damaged
+		out = append(out, fmt.Sprintf("not known to be the same kind of host: %s and %s", a.Summary(), b.Summary()))
 	}
 	return out
 }
 
 // ignoreHint returns a hint that names the coordinates for which the runs have no common value. Each of
 // them is enough to prevent any match of points.
-func ignoreHint(old, new Run) string {
+func ignoreHint(old, new dataset.Named) string {
 	both := dataset.Identities(slices.Concat(old.Rows, new.Rows))
 	differing := dataset.Names(lists.Filter(both, func(c dataset.Coord) bool {
 		theirs := lists.Map(c.Known(new.Rows), dataset.Value.String)
@@ -259,28 +260,26 @@ func ignoreHint(old, new Run) string {
 	return "; ignore what differs on purpose: " + strings.Join(differing, ", ")
 }
 
-// asBench returns the run with the bench of another run in its rows, if each run has rows of only one
-// bench. This pairs the points of two sweeps with different names. The names are listed as a difference.
-func (r Run) asBench(other Run) Run {
-	name, single := r.onlyBench()
-	target, alsoSingle := other.onlyBench()
-	if !single || !alsoSingle || name == target {
-		return r
+// asBench returns a side with another bench in its rows, if its rows and those of the other side are of one bench each.
+// This pairs the points of two sweeps with different names. The names are listed as a difference.
+func asBench(side dataset.Named, bench string) dataset.Named {
+	if name, single := onlyBench(side.Rows); !single || bench == "" || name == bench {
+		return side
 	}
-	r.Rows = r.Rows.Clone()
-	for _, row := range r.Rows {
-		row.Bench = target
+	rows := side.Rows.Clone()
+	for _, row := range rows {
+		row.Bench = bench
 	}
-	return r
+	return side.WithRows(rows)
 }
 
 // onlyBench returns the bench of all rows, and whether there is exactly one.
-func (r Run) onlyBench() (name string, single bool) {
-	for i, row := range r.Rows {
+func onlyBench(rows dataset.Set) (name string, single bool) {
+	for i, row := range rows {
 		if i > 0 && row.Bench != name {
 			return "", false
 		}
 		name = row.Bench
 	}
-	return name, len(r.Rows) > 0
+	return name, len(rows) > 0
 }

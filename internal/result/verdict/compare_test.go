@@ -50,14 +50,13 @@ func simulated(r journal.Row) journal.Row {
 	return r
 }
 
-func runOf(id string, rows ...[]journal.Row) Run {
-	return Run{Header: &journal.Header{Run: id, Bench: "allreduce", Metrics: []journal.MetricInfo{
+func runOf(id string, rows ...[]journal.Row) dataset.Named {
+	return sideOf("", &journal.Header{Run: id, Bench: "allreduce", Metrics: []journal.MetricInfo{
 		{Name: dataset.TimeMetric, Unit: "us", Better: "lower"}, {Name: "busbw", Unit: "GB/s", Better: "higher"},
-		{Name: "color"}}},
-		Rows: dataset.All(slices.Concat(rows...))}
+		{Name: "color"}}}, dataset.All(slices.Concat(rows...)))
 }
 
-func compare(t *testing.T, old, new Run, opts Options) Report {
+func compare(t *testing.T, old, new dataset.Named, opts Options) Report {
 	t.Helper()
 	return must.Get(Compare(old, new, opts))(t)
 }
@@ -222,7 +221,7 @@ func TestIgnore(t *testing.T) {
 func TestErrors(t *testing.T) {
 	run := runOf("a", trialsOf(1, 10))
 	for _, c := range []struct {
-		old  Run
+		old  dataset.Named
 		opts Options
 		want string
 	}{
@@ -237,7 +236,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	// Lower is better for time_us, even without headers.
-	old, new := Run{Rows: dataset.All(trialsOf(1, 10))}, Run{Rows: dataset.All(trialsOf(1, 12))}
+	old, new := sideOf("", nil, dataset.All(trialsOf(1, 10))), sideOf("", nil, dataset.All(trialsOf(1, 12)))
 	if r := compare(t, old, new, Options{}); r.Counts[judge.Slower] != 1 {
 		t.Errorf("without headers: %v", r.Counts)
 	}
@@ -245,7 +244,7 @@ func TestErrors(t *testing.T) {
 
 // TestRunsInSequence checks the warning that a verdict on two runs in sequence includes what changed between them.
 func TestRunsInSequence(t *testing.T) {
-	at := func(run Run, from, step int) Run {
+	at := func(run dataset.Named, from, step int) dataset.Named {
 		for i := range run.Rows {
 			run.Rows[i].Time = time.Unix(int64(from+step*i), 0)
 		}
@@ -253,10 +252,10 @@ func TestRunsInSequence(t *testing.T) {
 	}
 	const advice = ", so a change of the machine in between looks like one of the program: " +
 		"kernbench ab alternates their launches"
-	slower := func(id string) Run { return runOf(id, trialsOf(1, 11), trialsOf(2, 22)) }
-	same := func(id string) Run { return runOf(id, trialsOf(1, 10), trialsOf(2, 20)) }
+	slower := func(id string) dataset.Named { return runOf(id, trialsOf(1, 11), trialsOf(2, 22)) }
+	same := func(id string) dataset.Named { return runOf(id, trialsOf(1, 10), trialsOf(2, 20)) }
 	for name, c := range map[string]struct {
-		old, new Run
+		old, new dataset.Named
 		want     string // "" if there is no warning
 	}{
 		"in sequence":   {at(same("a"), 0, 10), at(slower("b"), 1000, 10), "OLD was measured before NEW"},
@@ -312,19 +311,16 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestDamagedHeader checks the warning about two runs if only one knows its host. A run without a header, such as an
-// imported one, gets none.
+// TestDamagedHeader checks the warning about two runs if only one knows its host.
 func TestDamagedHeader(t *testing.T) {
 	host := runOf("a", trialsOf(1, 10))
-	host.Header = machineHeader("a")
-	damaged, imported := runOf("b", trialsOf(1, 10)), runOf("c", trialsOf(1, 10))
-	imported.Header = nil
+	host.Header = *machineHeader("a")
+	damaged := runOf("b", trialsOf(1, 10))
 	for _, c := range []struct {
-		old, new Run
+		old, new dataset.Named
 		warned   bool
 	}{
 		{host, damaged, true}, {damaged, host, true}, {host, host, false}, {damaged, damaged, false},
-		{host, imported, false}, {imported, host, false}, {imported, imported, false},
 	} {
 		warnings := runWarnings(c.old, c.new, [2]string{"OLD", "NEW"})
 		warned := len(warnings) == 1 && strings.HasPrefix(warnings[0], "not known to be the same kind of host")
@@ -552,12 +548,28 @@ func TestSortAndColumns(t *testing.T) {
 
 // TestNoRowIsOK compares runs in which every row failed: the metric is the declared one.
 func TestNoRowIsOK(t *testing.T) {
-	side := func(name string) Run {
+	side := func(name string) dataset.Named {
 		row := journal.Row{Bench: "b", Key: "k", Status: journal.Failed, Reason: "crashed"}
-		return Run{Name: name, Header: &journal.Header{Run: name, Bench: "b",
-			Metrics: []journal.MetricInfo{{Name: "lat", Better: "lower"}}}, Rows: dataset.Set{&row}}
+		return sideOf(name, &journal.Header{Run: name, Bench: "b",
+			Metrics: []journal.MetricInfo{{Name: "lat", Better: "lower"}}}, dataset.Set{&row})
 	}
 	if r, err := Compare(side("a"), side("b"), Options{}); err != nil || len(r.Points) != 1 {
 		t.Errorf("%+v, %v", r.Points, err)
 	}
+}
+
+// cutShort makes a side that of a run that has not ended.
+func cutShort(side dataset.Named) {
+	side.Runs = []*journal.Run{{Header: journal.Header{Points: 24}}}
+}
+
+// isCutShort says it in a report.
+const isCutShort = "0 of 24 points: the run has not ended"
+
+// sideOf returns a side of a comparison. The header may be nil.
+func sideOf(name string, h *journal.Header, rows dataset.Set) dataset.Named {
+	if h == nil {
+		h = &journal.Header{}
+	}
+	return dataset.Named{Name: name, Dataset: &dataset.Dataset{Header: *h, Rows: rows}}
 }

@@ -33,12 +33,13 @@ type Difference struct {
 	Ignored  bool `json:"ignored,omitempty"` // by --ignore
 }
 
-// Names of the properties that a ratio depends on.
+// Names of properties.
 const (
 	cpuProperty    = "cpu"
 	gpuProperty    = "gpu"
 	unitProperty   = "unit"
 	betterProperty = "better"
+	inputsProperty = "inputs"
 )
 
 // property is a fact about a row that should be equal on both sides. Its text is "" if the
@@ -50,8 +51,7 @@ type property struct {
 	of       func(h *journal.Header, r *journal.Row) string
 }
 
-// properties lists the facts that are compared, in the order in which they are shown. The unit and the
-// direction of the metric, the recorded environment and the input files are compared separately.
+// properties lists the facts that are always compared, in the order in which they are shown. See propertiesOf.
 var properties = []property{
 	{cpuProperty, true, true, func(h *journal.Header, _ *journal.Row) string { return h.Host.CPU.Model }},
 	{gpuProperty, true, true, gpuOf},
@@ -141,46 +141,101 @@ func buildText(b hostinfo.Build) string {
 
 func shortHash(hash string) string { return hash[:min(len(hash), 8)] }
 
-// differ collects the differences of two sides, point by point.
-type differ struct {
-	runs   [2]Run
-	opts   Options
-	points int // points that both sides have
-	found  map[string]*foundDifference
-	order  []string // names in the order in which they were found
-	// ofSingle caches the differences of points whose sides have one origin each.
-	ofSingle map[[2]origin][]Difference
+// propertiesOf returns all properties of two sides: those above, the unit and the direction of the metric, the recorded
+// variables that neither side sweeps, and the inputs. Variables and inputs that are the same everywhere are left out,
+// because large runs have many points.
+func propertiesOf(sides [2]dataset.Named, metric string) []property {
+	origins := [2][]origin{originsOf(sides[0]), originsOf(sides[1])}
+	all := slices.Concat(origins[0], origins[1])
+	environ, inputs, swept := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, o := range all {
+		for name := range o.header.Environ {
+			environ[name] = true
+		}
+		for name := range o.contents() {
+			inputs[name] = true
+		}
+		for _, name := range o.header.Envs {
+			swept[name] = true
+		}
+	}
+	list := append(slices.Clip(properties), property{name: unitProperty, of: func(h *journal.Header, r *journal.Row) string {
+		return unitOf(h, r, metric)
+	}}, property{name: betterProperty, decisive: true, of: func(h *journal.Header, _ *journal.Row) string {
+		return declaredMetric(h, metric).Better
+	}})
+	add := func(p property) {
+		texts := lists.Map(all, func(o origin) string { return p.of(o.header, &journal.Row{Inputs: o.inputs}) })
+		if len(lists.Distinct(texts)) > 1 {
+			list = append(list, p)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(environ)) {
+		if !swept[name] {
+			add(property{name: name, of: func(h *journal.Header, _ *journal.Row) string {
+				value, set := h.Environ[name]
+				if h.Environ != nil && !set {
+					return "unset"
+				}
+				return value
+			}})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		if strings.HasPrefix(name, "unit ") || strings.HasPrefix(name, "variable ") {
+			continue // their values are compared above
+		}
+		add(property{name: inputsProperty, of: func(h *journal.Header, r *journal.Row) string {
+			contents := origin{h, r.Inputs}.contents()
+			sum, has := contents[name]
+			if contents != nil && !has {
+				return name + " absent"
+			}
+			return strings.TrimSpace(name + " " + shortHash(sum))
+		}})
+	}
+	return list
 }
 
-// foundDifference is a difference with the distinct values of each side.
-type foundDifference struct {
-	Difference
-	values [2][]string
+// origin identifies the run and the inputs of a row.
+type origin struct {
+	header *journal.Header
+	inputs string // fingerprint
+}
+
+// originsOf returns the distinct origins of the rows of a side.
+func originsOf(side dataset.Named) []origin {
+	var out lists.Set[origin]
+	for _, r := range side.Rows {
+		out.Add(origin{side.HeaderOf(r), r.Inputs})
+	}
+	return out.List
+}
+
+// contents returns the programs, files and declarations that produced the rows. For older journals, only
+// the files of the run are known.
+func (o origin) contents() journal.Inputs {
+	if in := o.header.Fingerprints[o.inputs]; in != nil {
+		return in
+	}
+	return o.header.Inputs
 }
 
 // differencesOf returns how two runs differ besides their results, at the points that both have. opts.Metric is
 // the metric whose unit and direction are compared. Differences named by opts.Ignore are marked as ignored.
-func differencesOf(old, new Run, opts Options) []Difference {
+func differencesOf(old, new dataset.Named, opts Options) []Difference {
 	points := dataset.Match(func(r *journal.Row) string { return dataset.Key(r) }, old.Rows, new.Rows)
 	all, _ := differences(old, new, points, Options{Metric: opts.Metric, Ignore: opts.Ignore})
 	return all
 }
 
-// differenceNames returns the names of all possible differences between runs.
-func differenceNames(runs ...Run) []string {
-	names := lists.Map(properties, func(p property) string { return p.name })
-	names = append(names, unitProperty, betterProperty, inputsProperty)
-	for _, run := range runs {
-		if run.Header != nil {
-			names = append(names, slices.Collect(maps.Keys(run.Header.Environ))...)
-		}
-	}
-	return names
-}
-
 // checkIgnore returns an error for a name that is neither known nor a possible difference between the runs.
-func checkIgnore(kind string, names, known []string, runs ...Run) error {
-	known = append(known, differenceNames(runs...)...)
+func checkIgnore(kind string, names, known []string, runs ...dataset.Named) error {
+	known = append(known, unitProperty, betterProperty, inputsProperty)
+	known = append(known, lists.Map(properties, func(p property) string { return p.name })...)
+	for _, run := range runs {
+		known = slices.AppendSeq(known, maps.Keys(run.Header.Environ))
+	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("nothing to ignore: %w", suggest.Unknown(kind+" of these runs", name, known))
@@ -193,62 +248,75 @@ func checkIgnore(kind string, names, known []string, runs ...Run) error {
 // than about where they were measured.
 func (d Difference) ofValues() bool { return d.Name == unitProperty || d.Name == betterProperty }
 
+// foundDifference is a difference with the distinct values of each side.
+type foundDifference struct {
+	Difference
+	values [2]lists.Set[string]
+	last   int // index of the last point that differs
+}
+
 // differences returns how the sides differ besides what is compared and, for each point, the names of its
-// decisive differences that are not ignored.
-func differences(old, new Run, points []dataset.Matched, opts Options) (all []Difference, decisive [][]string) {
-	d := &differ{runs: [2]Run{old, new}, opts: opts, found: map[string]*foundDifference{},
-		ofSingle: map[[2]origin][]Difference{}}
-	decisive = make([][]string, len(points))
+// decisive differences that are not ignored. Decisive differences come first, because they explain the verdicts.
+func differences(old, new dataset.Named, points []dataset.Matched, opts Options) (all []Difference, decisive [][]string) {
+	sides := [2]dataset.Named{old, new}
+	compared := lists.Filter(propertiesOf(sides, opts.Metric), func(p property) bool {
+		return !slices.Contains(opts.compared, p.name)
+	})
+	found, decisive, inBoth := map[string]*foundDifference{}, make([][]string, len(points)), 0
 	for i, m := range points {
-		a, b := withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)
-		if len(a) == 0 || len(b) == 0 {
+		rows := [2]dataset.Set{withMetric(m[0], opts.Metric), withMetric(m[1], opts.Metric)}
+		if len(rows[0]) == 0 || len(rows[1]) == 0 {
 			continue
 		}
-		d.points++
-		for _, one := range d.ofPoint(a, b) {
-			if d.add(one) {
-				decisive[i] = append(decisive[i], one.Name)
+		inBoth++
+		onHosts := slices.ContainsFunc(rows[0], measured) && slices.ContainsFunc(rows[1], measured)
+		for _, p := range compared {
+			if p.ofHost && !onHosts {
+				continue
+			}
+			texts := [2][]string{p.texts(sides[0], rows[0]), p.texts(sides[1], rows[1])}
+			if len(texts[0]) == 0 || len(texts[1]) == 0 || slices.Equal(texts[0], texts[1]) {
+				continue
+			}
+			f := found[p.name]
+			if f == nil {
+				f = &foundDifference{Difference{Name: p.name, Ignored: slices.Contains(opts.Ignore, p.name)},
+					[2]lists.Set[string]{}, -1}
+				found[p.name] = f
+			}
+			if f.last != i {
+				f.Points++
+				f.last = i
+			}
+			for side := range texts {
+				for _, text := range texts[side] {
+					f.values[side].Add(text)
+				}
+			}
+			if p.decisive || p.name == unitProperty && !convertible(texts) {
+				f.Decisive = true
+				if !f.Ignored {
+					decisive[i] = append(decisive[i], p.name)
+				}
 			}
 		}
 	}
-	names := lists.Map(properties, func(p property) string { return p.name })
-	for _, name := range lists.Distinct(append(names, d.order...)) {
-		if f := d.found[name]; f != nil {
-			f.Old, f.New, f.Of = joinTexts(f.values[0]), joinTexts(f.values[1]), d.points
+	for _, name := range lists.Distinct(lists.Map(compared, func(p property) string { return p.name })) {
+		if f := found[name]; f != nil {
+			f.Old, f.New, f.Of = joinTexts(f.values[0].List), joinTexts(f.values[1].List), inBoth
 			all = append(all, f.Difference)
 		}
 	}
-	// Decisive differences come first, because they explain the verdicts.
-	isDecisive := func(one Difference) bool { return one.Decisive }
-	rest := slices.DeleteFunc(slices.Clone(all), isDecisive)
-	return append(lists.Filter(all, isDecisive), rest...), decisive
+	isDecisive := func(d Difference) bool { return d.Decisive }
+	return append(lists.Filter(all, isDecisive), slices.DeleteFunc(all, isDecisive)...), decisive
 }
 
-// ofPoint returns the differences between the rows of one point.
-func (d *differ) ofPoint(a, b dataset.Set) (out []Difference) {
-	measured := func(r *journal.Row) bool { return r.Kind == journal.Measured || r.Kind == "" }
-	onHosts := slices.ContainsFunc(a, measured) && slices.ContainsFunc(b, measured)
-	for _, p := range properties {
-		if p.ofHost && !onHosts || slices.Contains(d.opts.compared, p.name) {
-			continue
-		}
-		old, new := d.texts(0, a, p), d.texts(1, b, p)
-		if len(old) > 0 && len(new) > 0 && !slices.Equal(old, new) {
-			out = append(out, Difference{Name: p.name, Old: joinTexts(old), New: joinTexts(new), Decisive: p.decisive})
-		}
-	}
-	out = append(out, d.ofMetric(a, b)...)
-	return append(out, d.ofOrigins(d.runs[0].origins(a), d.runs[1].origins(b))...)
-}
-
-// noHeader stands for the header of a run without one.
-var noHeader = &journal.Header{}
+func measured(r *journal.Row) bool { return r.Kind == journal.Measured || r.Kind == "" }
 
 // texts returns the distinct known values of a property over the rows of a point.
-func (d *differ) texts(side int, rows dataset.Set, p property) (out []string) {
+func (p property) texts(side dataset.Named, rows dataset.Set) (out []string) {
 	for _, r := range rows {
-		h := cmp.Or(d.runs[side].headerOf(r), noHeader)
-		if text := p.of(h, r); text != "" && !slices.Contains(out, text) {
+		if text := p.of(side.HeaderOf(r), r); text != "" && !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
@@ -256,97 +324,39 @@ func (d *differ) texts(side int, rows dataset.Set, p property) (out []string) {
 	return out
 }
 
-// ofMetric compares the unit and the direction of the metric. A difference between units is decisive if
-// they cannot be converted.
-func (d *differ) ofMetric(a, b dataset.Set) (out []Difference) {
-	metric := d.opts.Metric
-	from, to := d.runs[0].unitsOf(a, metric), d.runs[1].unitsOf(b, metric)
-	if !slices.Equal(from, to) {
-		differs := Difference{Name: unitProperty, Old: joinTexts(from), New: joinTexts(to)}
-		for _, other := range slices.Concat(from, to) {
-			_, converts := unit.Conversion(other, to[0])
-			differs.Decisive = differs.Decisive || !converts
-		}
-		out = append(out, differs)
-	}
-	old, new := d.runs[0].betterOf(metric), d.runs[1].betterOf(metric)
-	if old != "" && new != "" && old != new {
-		out = append(out, Difference{Name: betterProperty, Old: old, New: new, Decisive: true})
-	}
-	return out
-}
-
-// unitsOf returns the distinct units of a metric over rows.
-func (r Run) unitsOf(rows dataset.Set, metric string) []string {
-	units := lists.Distinct(lists.Map(rows, func(row *journal.Row) string { return r.unitOf(row, metric) }))
-	slices.Sort(units)
-	return units
+// convertible reports whether values in any of the units can be compared.
+func convertible(units [2][]string) bool {
+	return !slices.ContainsFunc(slices.Concat(units[0], units[1]), func(other string) bool {
+		_, converts := unit.Conversion(other, units[1][0])
+		return !converts
+	})
 }
 
 // noUnit is shown if a metric is declared without a unit.
 const noUnit = "none"
 
-// unitOf returns the unit of a metric in a row, or noUnit if neither the row nor its run has one.
-func (r Run) unitOf(row *journal.Row, metric string) string {
-	declared := ""
-	if h := r.headerOf(row); h != nil {
-		info, _ := lists.First(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == metric })
-		declared = info.Unit
-	}
+// unitOf returns the unit of a metric in a row of a run, or noUnit if neither the row nor the run has one.
+func unitOf(h *journal.Header, row *journal.Row, metric string) string {
+	declared := declaredMetric(h, metric).Unit
 	if metric == dataset.TimeMetric { // its name contains the unit
 		declared = cmp.Or(declared, "us")
 	}
 	return cmp.Or(row.Units[metric], declared, noUnit)
 }
 
-// betterOf returns the direction that the run declares as better for a metric, or "" if it declares none.
-func (r Run) betterOf(metric string) string {
-	if r.Header == nil {
-		return ""
-	}
-	info, _ := lists.First(r.Header.Metrics, func(m journal.MetricInfo) bool { return m.Name == metric })
-	return info.Better
-}
-
-// headerOf returns the header of the run that a row belongs to, or nil if there is none. A side may have
-// rows of several runs.
-func (r Run) headerOf(row *journal.Row) *journal.Header {
-	for i := range r.Earlier {
-		if r.Earlier[i].Run == row.Run && row.Run != "" {
-			return &r.Earlier[i]
-		}
-	}
-	return r.Header
+func declaredMetric(h *journal.Header, name string) journal.MetricInfo {
+	info, _ := lists.First(h.Metrics, func(m journal.MetricInfo) bool { return m.Name == name })
+	return info
 }
 
 // setUnit sets Unit if the rows of the side are in a unit that cannot be converted to target.
-func (s *Side) setUnit(run Run, rows dataset.Set, metric, target string) {
-	if s == nil {
-		return
-	}
-	for _, name := range run.unitsOf(withMetric(rows, metric), metric) {
+func (s *Side) setUnit(run dataset.Named, rows dataset.Set, metric, target string) {
+	for _, r := range withMetric(rows, metric) {
+		name := unitOf(run.HeaderOf(r), r, metric)
 		if _, ok := unit.Conversion(name, target); !ok {
 			s.Unit = name
 		}
 	}
-}
-
-// add records a difference of a point and reports whether it makes the point not comparable.
-func (d *differ) add(one Difference) bool {
-	f := d.found[one.Name]
-	if f == nil {
-		f = &foundDifference{Difference: Difference{Name: one.Name, Ignored: slices.Contains(d.opts.Ignore, one.Name)}}
-		d.found[one.Name] = f
-		d.order = append(d.order, one.Name)
-	}
-	f.Points++
-	f.Decisive = f.Decisive || one.Decisive
-	for side, text := range []string{one.Old, one.New} {
-		if !slices.Contains(f.values[side], text) {
-			f.values[side] = append(f.values[side], text)
-		}
-	}
-	return one.Decisive && !f.Ignored
 }
 
 // maxTexts limits the values of a side that a difference shows.

@@ -76,8 +76,8 @@ func TestDifferences(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			old := Run{Header: machineHeader("a"), Rows: dataset.All(trialsOf(1, 10))}
-			new := Run{Header: machineHeader("b"), Rows: dataset.All(trialsOf(1, 11))}
+			old := sideOf("", machineHeader("a"), dataset.All(trialsOf(1, 10)))
+			new := sideOf("", machineHeader("b"), dataset.All(trialsOf(1, 11)))
 			for _, rows := range []dataset.Set{old.Rows, new.Rows} {
 				for i := range rows {
 					rows[i].Host, rows[i].Cadence, rows[i].Details = "node1", "burst", map[string]string{"gpu": "NVIDIA H200"}
@@ -85,7 +85,7 @@ func TestDifferences(t *testing.T) {
 				}
 			}
 			for i := range new.Rows {
-				c.change(new.Header, new.Rows[i])
+				c.change(&new.Header, new.Rows[i])
 			}
 			r := compare(t, old, new, Options{})
 			got := []string{}
@@ -110,32 +110,31 @@ func TestDifferences(t *testing.T) {
 // TestDifferencesOfAllRows changes the program, a variable and a file for some trials of some points:
 // all rows are compared, and the number of points that differ is given.
 func TestDifferencesOfAllRows(t *testing.T) {
-	side := func(id string) Run {
+	side := func(id string) dataset.Named {
 		h := machineHeader(id)
 		h.Fingerprints = map[string]journal.Inputs{
 			"1": {"program ./a": "1111111111", "unit time_us": "us"}, "2": {"program ./a": "2222222222"},
 			"3": {"program ./a": "1111111111", "file x": "3333333333"},
 		}
-		return Run{Header: h, Rows: dataset.All(slices.Concat(trialsOf(1, 10), trialsOf(2, 10), trialsOf(3, 10)))}
+		return sideOf("", h, dataset.All(slices.Concat(trialsOf(1, 10), trialsOf(2, 10), trialsOf(3, 10))))
 	}
 	for _, c := range []struct {
 		name   string
-		change func(new *Run)
+		change func(new *dataset.Named)
 		want   string
 	}{
-		{"none", func(*Run) {}, ""},
-		{"last trial", func(new *Run) { new.Rows[5].Inputs = "2" },
+		{"none", func(*dataset.Named) {}, ""},
+		{"last trial", func(new *dataset.Named) { new.Rows[5].Inputs = "2" },
 			"inputs: program ./a 11111111 -> program ./a 11111111, program ./a 22222222 in 1 of 3 points"},
-		{"two points", func(new *Run) { new.Rows[5].Inputs, new.Rows[17].Inputs = "2", "2" },
+		{"two points", func(new *dataset.Named) { new.Rows[5].Inputs, new.Rows[17].Inputs = "2", "2" },
 			"inputs: program ./a 11111111 -> program ./a 11111111, program ./a 22222222 in 2 of 3 points"},
-		{"a file of some rows", func(new *Run) { new.Rows[8].Inputs = "3" },
-			"inputs: none -> file x absent, file x 33333333 in 1 of 3 points"},
-		{"a unit is compared elsewhere", func(new *Run) { delete(new.Header.Fingerprints["1"], "unit time_us") }, ""},
-		{"another run", func(new *Run) {
+		{"a file of some rows", func(new *dataset.Named) { new.Rows[8].Inputs = "3" },
+			"inputs: file x absent -> file x 33333333, file x absent in 1 of 3 points"},
+		{"a unit is compared elsewhere", func(new *dataset.Named) { delete(new.Header.Fingerprints["1"], "unit time_us") }, ""},
+		{"another run", func(new *dataset.Named) {
 			other := machineHeader("other")
 			other.Fingerprints, other.Environ = new.Header.Fingerprints, map[string]string{"NCCL_ALGO": "Ring"}
-			new.Earlier = []journal.Header{*other}
-			new.Rows[3].Run = "other"
+			new.Rows[3].Origin = &journal.Origin{Header: other}
 		}, "OMP_NUM_THREADS: 8 -> 8, unset in 1 of 3 points"},
 	} {
 		old, new := side("a"), side("b")
@@ -159,11 +158,11 @@ func TestDifferencesOfAllRows(t *testing.T) {
 // a line that they forge.
 func TestForgedLines(t *testing.T) {
 	const evil = "x\nFORGED 1\r\nFORGED\x1b[31m"
-	side := func(us float64) Run {
+	side := func(us float64) dataset.Named {
 		h := machineHeader("run" + evil)
 		h.Bench, h.Environ, h.Host.Kernel = "b"+evil, map[string]string{"V" + evil: fmt.Sprint(us, evil)},
 			fmt.Sprint(us, evil)
-		run := Run{Header: h, Rows: dataset.All(slices.Concat(trialsOf(1, us), trialsOf(2, us))), Incomplete: evil}
+		run := sideOf("", h, dataset.All(slices.Concat(trialsOf(1, us), trialsOf(2, us))))
 		for i := range run.Rows {
 			row := run.Rows[i]
 			row.Bench, row.Part, row.Point = evil, evil, row.Point.With("n"+evil, point.StringValue(evil))
@@ -182,17 +181,6 @@ func TestForgedLines(t *testing.T) {
 				strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\r") {
 				t.Errorf("%s prints %q", format, line)
 			}
-		}
-	}
-}
-
-// TestHeaderOf checks that a row of an earlier run has the header of that run.
-func TestHeaderOf(t *testing.T) {
-	run := Run{Header: machineHeader("own"), Earlier: []journal.Header{*machineHeader(""), *machineHeader("a"),
-		*machineHeader("b")}}
-	for id, want := range map[string]string{"own": "own", "a": "a", "b": "b", "": "own", "unknown": "own"} {
-		if got := run.headerOf(&journal.Row{Run: id}); got.Run != want {
-			t.Errorf("a row of run %q has the header of %q, want %q", id, got.Run, want)
 		}
 	}
 }
@@ -221,8 +209,8 @@ func TestGPUOf(t *testing.T) {
 // TestNotComparable checks that another CPU leaves no verdict, unless it is ignored, and that other differences do not
 // prevent one.
 func TestNotComparable(t *testing.T) {
-	old := Run{Header: machineHeader("a"), Rows: dataset.All(trialsOf(1, 10))}
-	new := Run{Header: machineHeader("b"), Rows: dataset.All(trialsOf(1, 30))}
+	old := sideOf("", machineHeader("a"), dataset.All(trialsOf(1, 10)))
+	new := sideOf("", machineHeader("b"), dataset.All(trialsOf(1, 30)))
 	new.Header.Host.CPU.Model = "EPYC 9654"
 	r := compare(t, old, new, Options{})
 	p := r.Points[0]
@@ -241,9 +229,9 @@ func TestNotComparable(t *testing.T) {
 }
 
 // declared returns a run whose metric lat has a unit, and six trials of a value.
-func declared(unit string, value float64) Run {
-	run := Run{Header: &journal.Header{Run: unit, Bench: "allreduce",
-		Metrics: []journal.MetricInfo{{Name: "lat", Unit: unit, Better: "lower"}}}, Rows: dataset.All(trialsOf(1, value))}
+func declared(unit string, value float64) dataset.Named {
+	run := sideOf("", &journal.Header{Run: unit, Bench: "allreduce",
+		Metrics: []journal.MetricInfo{{Name: "lat", Unit: unit, Better: "lower"}}}, dataset.All(trialsOf(1, value)))
 	for i := range run.Rows {
 		run.Rows[i].Metrics = map[string]float64{"lat": run.Rows[i].Metrics[dataset.TimeMetric]}
 		run.Rows[i].Units = map[string]string{"lat": unit}
@@ -254,7 +242,7 @@ func declared(unit string, value float64) Run {
 // TestUnits compares one metric in different units: 12.5 µs and 0.0125 ms are the same.
 func TestUnits(t *testing.T) {
 	for _, c := range []struct {
-		old, new Run
+		old, new dataset.Named
 		want     judge.Verdict
 		differs  string
 	}{

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/internal/base/must"
+	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
 )
 
 // allDisturbed sets the times of the rows: one launch every step seconds, beginning at from. All are disturbed.
-func allDisturbed(run Run, from, step int) Run {
+func allDisturbed(run dataset.Named, from, step int) dataset.Named {
 	for i, r := range run.Rows {
 		r.Time, r.Quality = time.Unix(int64(from+step*i), 0), journal.QualityDisturbed
 	}
@@ -99,7 +100,7 @@ func TestDisturbedSpeedup(t *testing.T) {
 	} {
 		ours := allDisturbed(program(nil, "ours", 1, 12, steady(0)), 0, 10)
 		peer := allDisturbed(program(nil, "peer", 1, 12, steady(0.7)), c.from, 10)
-		tab := must.Get(Speedups(ours, []Run{peer}, Goals{Mean: 1, Disturbed: c.rule}))(t)[0]
+		tab := must.Get(Speedups(ours, []dataset.Named{peer}, Goals{Mean: 1, Disturbed: c.rule}))(t)[0]
 		if tab.Least != c.want {
 			t.Errorf("%s: %s, want %s: %+v", name, tab.Least, c.want, tab.Lines)
 		}
@@ -108,7 +109,7 @@ func TestDisturbedSpeedup(t *testing.T) {
 
 // TestMainMetric checks that a comparison without --metric uses the only time, not the first metric.
 func TestMainMetric(t *testing.T) {
-	side := func(id string, seconds float64) Run {
+	side := func(id string, seconds float64) dataset.Named {
 		run := runOf(id, trialsOf(1, seconds))
 		run.Header.Metrics = []journal.MetricInfo{{Name: "loss", Better: "lower"},
 			{Name: "time_s", Unit: "s", Better: "lower"}}

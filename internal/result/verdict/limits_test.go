@@ -206,8 +206,8 @@ func TestSpeedupGoals(t *testing.T) {
 
 // TestUnitOfMetric checks that the unit is the latest one that a run declares or that a row has.
 func TestUnitOfMetric(t *testing.T) {
-	in := func(unit string) Run {
-		run := Run{Rows: dataset.All(trialsOf(1, 10))}
+	in := func(unit string) dataset.Named {
+		run := sideOf("", nil, dataset.All(trialsOf(1, 10)))
 		for i := range run.Rows {
 			run.Rows[i].Units = map[string]string{dataset.TimeMetric: unit}
 		}
@@ -215,7 +215,7 @@ func TestUnitOfMetric(t *testing.T) {
 	}
 	declared := runOf("a", trialsOf(1, 10)) // in us
 	for _, c := range []struct {
-		old, new Run
+		old, new dataset.Named
 		want     string
 	}{
 		{in("us"), in("ms"), "ms"}, {in("us"), in(""), "us"}, {in(""), in(""), ""}, {declared, in("ms"), "ms"},

@@ -27,7 +27,7 @@ func TestMean(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		old, new Run
+		old, new dataset.Named
 		want     string // "" if there is no mean
 		exit     int
 	}{
@@ -76,7 +76,7 @@ func TestMeanSharesAlpha(t *testing.T) {
 	}
 }
 
-func renamed(run Run, bench string) Run {
+func renamed(run dataset.Named, bench string) dataset.Named {
 	run.Header.Bench = bench
 	for i := range run.Rows {
 		run.Rows[i].Bench = bench

@@ -124,7 +124,7 @@ func (w workload) notes(c judge.Contest) (notes []string) {
 }
 
 // Speedups returns how many times faster our run is than the best peer at each point, with an interval,
-// and whether it meets the goals. Only Name and Rows of the runs are required.
+// and whether it meets the goals.
 //
 // Rows are the same work if they have the same number of ranks (if every side has one) and the same values
 // of all axes that every side has. The other axes of a side and its environment are a setting. Each setting
@@ -134,9 +134,9 @@ func (w workload) notes(c judge.Contest) (notes []string) {
 // and slow drift cancels in the ratio. (Compare judges two builds of one bench, whose trials are not
 // paired.) A pair with a disturbed trial is left out. If our run failed at a point, the point is not
 // resolved. If a peer failed at a point, it is not a peer there.
-func Speedups(ours Run, peers []Run, goals Goals) ([]SpeedupTable, error) {
-	sides := lists.Map(append([]Run{ours}, peers...), func(r Run) Run {
-		return r.InUnit(journal.MetricInfo{Name: dataset.TimeMetric})
+func Speedups(ours dataset.Named, peers []dataset.Named, goals Goals) ([]SpeedupTable, error) {
+	sides := lists.Map(append([]dataset.Named{ours}, peers...), func(r dataset.Named) dataset.Named {
+		return InUnit(r, journal.MetricInfo{Name: dataset.TimeMetric})
 	})
 	if err := errors.Join(goals.check(), checkIgnore("difference", goals.Ignore, nil, sides...)); err != nil {
 		return nil, err
@@ -243,18 +243,18 @@ func timesByTrial(g dataset.Group[string], ranks int, rule Disturbed) (times, er
 }
 
 // newSpeedupTable judges the workloads of one number of ranks.
-func newSpeedupTable(sides []Run, workloads []workload, goals Goals) SpeedupTable {
+func newSpeedupTable(sides []dataset.Named, workloads []workload, goals Goals) SpeedupTable {
 	t := SpeedupTable{Ranks: workloads[0].ranks, Least: judge.Met}
 	contests := lists.Map(workloads, workload.contest)
 	ratios, mean := judge.RankPeers(contests)
 	t.Geomean, t.Mean = mean, mean.Reaches(goals.Mean)
 	incomparable := t.findDifferences(sides, workloads, goals)
 	for _, s := range sides {
-		if s.Incomplete != "" {
-			t.Warnings = append(t.Warnings, s.Name+": "+s.Incomplete)
+		if part := s.Incomplete(); part != "" {
+			t.Warnings = append(t.Warnings, s.Name+": "+part)
 		}
 	}
-	all := lists.Map(sides, func(s Run) dataset.Set { return s.Rows })
+	all := lists.Map(sides, func(s dataset.Named) dataset.Set { return s.Rows })
 	t.Warnings = append(t.Warnings, lists.NonEmpty(goals.warning(all...))...)
 	for i, w := range workloads {
 		s := Speedup{Point: w.point, Ours: w.ours.median(), Theirs: math.NaN(), Ratio: ratios[i], OfLimit: w.ofLimit,
@@ -273,7 +273,7 @@ func newSpeedupTable(sides []Run, workloads []workload, goals Goals) SpeedupTabl
 
 // findDifferences lists how the run of each peer differs from ours, besides being another program. It
 // returns, for each workload, whether the differences make it incomparable.
-func (t *SpeedupTable) findDifferences(sides []Run, workloads []workload, goals Goals) (incomparable []bool) {
+func (t *SpeedupTable) findDifferences(sides []dataset.Named, workloads []workload, goals Goals) (incomparable []bool) {
 	incomparable = make([]bool, len(workloads))
 	opts := Options{Metric: dataset.TimeMetric, Ignore: goals.Ignore,
 		compared: append([]string{inputsProperty, "bench", "version", "kernbench"}, goals.Except...)}

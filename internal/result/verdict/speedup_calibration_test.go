@@ -14,8 +14,8 @@ import (
 )
 
 // program simulates a program: one row for each of the points in each of the trials.
-func program(rng *rand.Rand, name string, points, trials int, draw launches) Run {
-	run := Run{Name: name}
+func program(rng *rand.Rand, name string, points, trials int, draw launches) dataset.Named {
+	run := sideOf(name, nil, nil)
 	for p := range points {
 		for trial := range trials {
 			run.Rows = append(run.Rows, &journal.Row{Status: journal.OK, Trial: trial, Kind: journal.Measured,
@@ -42,7 +42,7 @@ func TestEqualProgramsAreNotSlower(t *testing.T) {
 			notMet, met := 0, 0
 			for range reports {
 				ours := program(rng, "ours", points, c.trials, c.machine)
-				var others []Run
+				var others []dataset.Named
 				for k := range peers {
 					others = append(others, program(rng, fmt.Sprint("peer", k), points, c.trials, c.machine))
 				}
@@ -69,7 +69,7 @@ func TestFasterProgramIsFound(t *testing.T) {
 	met, notMet, reports := 0, 0, 100
 	for range reports {
 		ours := program(rng, "ours", 5, 20, normal(0.03))
-		var others, fast []Run
+		var others, fast []dataset.Named
 		for k := range 3 {
 			one := program(rng, fmt.Sprint("peer", k), 5, 20, normal(0.03))
 			others = append(others, scaled(one, 1.1))
@@ -89,8 +89,8 @@ func TestFasterProgramIsFound(t *testing.T) {
 }
 
 // scaled returns the run with all times multiplied.
-func scaled(run Run, factor float64) Run {
-	out := Run{Name: run.Name}
+func scaled(run dataset.Named, factor float64) dataset.Named {
+	out := sideOf(run.Name, nil, nil)
 	for _, row := range run.Rows {
 		r := *row
 		r.Metrics = map[string]float64{dataset.TimeMetric: r.Metrics[dataset.TimeMetric] * factor}

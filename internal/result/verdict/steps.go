@@ -44,7 +44,7 @@ type History struct {
 const minHistory = 5
 
 // Steps finds the changes over all runs of a bench, the oldest first, for each kind of machine.
-func Steps(runs []Run, opts Options) (History, error) {
+func Steps(runs []dataset.Named, opts Options) (History, error) {
 	opts, err := opts.withDefaults(changepoint.DefaultAlpha, 0.25)
 	if err != nil {
 		return History{}, err
@@ -54,7 +54,7 @@ func Steps(runs []Run, opts Options) (History, error) {
 		return History{}, err
 	}
 	opts.Metric = metric.Name
-	h := History{Bench: runs[len(runs)-1].bench(), Metric: metric.Name, Floor: opts.Floor}
+	h := History{Bench: runs[len(runs)-1].Header.Bench, Metric: metric.Name, Floor: opts.Floor}
 	for _, group := range lists.GroupBy(runs, classOf) {
 		m, err := newMachine(group.Items, opts)
 		if err != nil {
@@ -65,19 +65,11 @@ func Steps(runs []Run, opts Options) (History, error) {
 	return h, nil
 }
 
-func classOf(r Run) string {
-	if r.Header == nil {
-		return ""
-	}
-	return r.Header.Host.Class()
-}
+func classOf(r dataset.Named) string { return r.Header.Host.Class() }
 
 // newMachine finds the changes over runs on one kind of machine.
-func newMachine(runs []Run, opts Options) (Machine, error) {
-	m := Machine{Host: "unknown host", Runs: lists.Map(runs, nameOf)}
-	if h := runs[len(runs)-1].Header; h != nil {
-		m.Host = h.Host.Summary()
-	}
+func newMachine(runs []dataset.Named, opts Options) (Machine, error) {
+	m := Machine{Host: runs[len(runs)-1].Header.Host.Summary(), Runs: lists.Map(runs, nameOf)}
 	t, err := newTimeline(runs, opts)
 	if err != nil {
 		return m, err

@@ -24,13 +24,10 @@ type RunName struct {
 	Time   *time.Time `json:"time,omitempty"`
 }
 
-func nameOf(r Run) RunName {
-	n := RunName{Run: r.ID()}
-	if h := r.Header; h != nil {
-		n.Commit = h.Commit
-		if !h.Time.IsZero() {
-			n.Time = &h.Time
-		}
+func nameOf(r dataset.Named) RunName {
+	n := RunName{Run: r.ID(), Commit: r.Header.Commit}
+	if !r.Header.Time.IsZero() {
+		n.Time = &r.Header.Time
 	}
 	return n
 }
@@ -48,7 +45,7 @@ func (n RunName) shortCommit() string { return n.Commit[:min(12, len(n.Commit))]
 // timeline is the rows of several runs by point. The last run is the latest. Runs on different kinds of machine are
 // never compared with each other, except for values without noise, which do not depend on the machine.
 type timeline struct {
-	runs         []Run
+	runs         []dataset.Named
 	metric       journal.MetricInfo
 	opts         Options
 	points       []dataset.Matched // by point and run: first the latest run's points, in its order, then the others
@@ -60,7 +57,7 @@ type timeline struct {
 }
 
 // newTimeline collects the values of runs, the oldest first.
-func newTimeline(runs []Run, opts Options) (*timeline, error) {
+func newTimeline(runs []dataset.Named, opts Options) (*timeline, error) {
 	if err := checkIgnore("difference", opts.Ignore, nil, runs...); err != nil {
 		return nil, err
 	}
@@ -70,8 +67,8 @@ func newTimeline(runs []Run, opts Options) (*timeline, error) {
 	}
 	opts.Metric = metric.Name
 	t := &timeline{metric: metric, opts: opts}
-	t.runs = lists.Map(runs, func(r Run) Run { return r.InUnit(t.metric) })
-	newestFirst := lists.Map(t.runs, func(r Run) dataset.Set { return r.Rows })
+	t.runs = lists.Map(runs, func(r dataset.Named) dataset.Named { return InUnit(r, t.metric) })
+	newestFirst := lists.Map(t.runs, func(r dataset.Named) dataset.Set { return r.Rows })
 	slices.Reverse(newestFirst)
 	t.points = dataset.Match(func(r *journal.Row) string { return dataset.Key(r) }, newestFirst...)
 	for _, m := range t.points {
@@ -107,8 +104,7 @@ func (t *timeline) fillSeries() {
 // counts the runs for which this is not the case.
 func (t *timeline) comparable(i int) (sameMachine, sameUnit bool) {
 	run, latest := t.runs[i], t.runs[len(t.runs)-1]
-	sameMachine = run.Header == nil || latest.Header == nil || slices.Contains(t.opts.Ignore, cpuProperty) ||
-		run.Header.Host.Class() == latest.Header.Host.Class()
+	sameMachine = slices.Contains(t.opts.Ignore, cpuProperty) || classOf(run) == classOf(latest)
 	sameUnit = true
 	if i < len(t.runs)-1 {
 		for _, d := range differencesOf(run, latest, t.opts) {
@@ -185,12 +181,12 @@ func (t *timeline) finding(f changepoint.Finding, exact bool) Finding {
 // warnings returns warnings that concern whole runs. The first accepted runs are the baseline.
 func (t *timeline) warnings(accepted int) (out []string) {
 	for i, r := range t.runs {
-		switch {
-		case r.Incomplete == "":
+		switch part := r.Incomplete(); {
+		case part == "":
 		case i == len(t.runs)-1:
-			out = append(out, "latest run: "+r.Incomplete)
+			out = append(out, "latest run: "+part)
 		case i < accepted:
-			out = append(out, fmt.Sprintf("baseline: run %s: %s", r.ID(), r.Incomplete))
+			out = append(out, fmt.Sprintf("baseline: run %s: %s", r.ID(), part))
 		}
 	}
 	if t.otherMachine > 0 {

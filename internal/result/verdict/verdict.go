@@ -85,47 +85,6 @@ func outcomeOf(v judge.Verdict) Outcome {
 	return Passed
 }
 
-// Run is one side of a comparison.
-type Run struct {
-	Name   string // shown in reports; "" means the run's id
-	Header *journal.Header
-	Rows   dataset.Set
-	// Earlier has the headers of other runs that some rows belong to.
-	Earlier []journal.Header
-	// Incomplete describes which part of the run there is; "" if it is complete.
-	Incomplete string
-}
-
-// NewRun returns a dataset as a side. The name may be "".
-func NewRun(name string, d *dataset.Dataset) Run {
-	header := d.Header
-	return Run{Name: name, Header: &header, Rows: d.Rows, Earlier: d.Earlier, Incomplete: d.Incomplete()}
-}
-
-// ID returns the name of the run in reports.
-func (r Run) ID() string {
-	switch {
-	case r.Name != "":
-		return r.Name
-	case r.Header != nil:
-		return r.Header.Run
-	case len(r.Rows) > 0:
-		return r.Rows[0].Run
-	}
-	return ""
-}
-
-// bench returns the bench of the run.
-func (r Run) bench() string {
-	switch {
-	case r.Header != nil:
-		return r.Header.Bench
-	case len(r.Rows) > 0:
-		return r.Rows[0].Bench
-	}
-	return ""
-}
-
 // Options sets what is compared and how strictly. The zero value means the defaults.
 type Options struct {
 	Metric string  // "" means the main metric; see dataset.MainMetric
@@ -257,7 +216,7 @@ func (r Report) ExitCode() int {
 
 // metricInfo returns the metric with its unit and direction, as the latest run that declares it has them. If the
 // name is "", it chooses the main metric of the latest run. Metrics without a direction are ignored.
-func metricInfo(name string, runs ...Run) (journal.MetricInfo, error) {
+func metricInfo(name string, runs ...dataset.Named) (journal.MetricInfo, error) {
 	if name == "" {
 		name = mainMetric(runs)
 	}
@@ -269,9 +228,6 @@ func metricInfo(name string, runs ...Run) (journal.MetricInfo, error) {
 				seen[m] = true
 			}
 			info.Unit = cmp.Or(r.Units[name], info.Unit)
-		}
-		if run.Header == nil {
-			continue
 		}
 		for _, m := range run.Header.Metrics {
 			if seen[m.Name] = true; m.Name == name {
@@ -293,18 +249,18 @@ func metricInfo(name string, runs ...Run) (journal.MetricInfo, error) {
 }
 
 // mainMetric returns the main metric of the latest run with a metric or, if no row of any run is ok, the declared one.
-func mainMetric(runs []Run) string {
+func mainMetric(runs []dataset.Named) string {
 	directed := func(m journal.MetricInfo) bool { return m.Better != "" }
 	var declared []journal.MetricInfo
 	for _, run := range slices.Backward(runs) {
-		found := run.Rows.Metrics(run.Header)
+		found := run.Rows.Metrics(&run.Header)
 		if some := lists.Filter(found, directed); len(some) > 0 {
 			found = some
 		}
 		if main, ok := dataset.Main(found); ok {
 			return main.Name
 		}
-		if run.Header != nil && len(declared) == 0 {
+		if len(declared) == 0 {
 			declared = lists.Filter(run.Header.Metrics, directed)
 		}
 	}
@@ -322,17 +278,17 @@ func targetUnit(metric journal.MetricInfo) string {
 	return cmp.Or(metric.Unit, noUnit)
 }
 
-// InUnit returns the run with the values of a metric converted to the unit of info. Rows in a unit that
+// InUnit returns a side with the values of a metric converted to the unit of info. Rows in a unit that
 // cannot be converted stay unchanged; their points are not comparable.
-func (r Run) InUnit(info journal.MetricInfo) Run {
-	metric, target, rows := info.Name, targetUnit(info), r.Rows
-	for i, row := range r.Rows {
+func InUnit(side dataset.Named, info journal.MetricInfo) dataset.Named {
+	metric, target, rows := info.Name, targetUnit(info), side.Rows
+	for i, row := range side.Rows {
 		v, has := row.Metrics[metric]
-		factor, ok := unit.Conversion(r.unitOf(row, metric), target)
+		factor, ok := unit.Conversion(unitOf(side.HeaderOf(row), row, metric), target)
 		if !has || !ok || factor == 1 {
 			continue
 		}
-		if &rows[0] == &r.Rows[0] { // copy once, and only if something changes
+		if &rows[0] == &side.Rows[0] { // copy once, and only if something changes
 			rows = slices.Clone(rows)
 		}
 		converted := *row
@@ -340,6 +296,5 @@ func (r Run) InUnit(info journal.MetricInfo) Run {
 		converted.Metrics[metric] = v * factor
 		rows[i] = &converted
 	}
-	r.Rows = rows
-	return r
+	return side.WithRows(rows)
 }

@@ -38,13 +38,11 @@ func Overlay(runs []dataset.Named, plots []views.Plot) Input {
 func changesBetween(a, b dataset.Named) (bench.Section, string) {
 	s := bench.Section{Title: a.Name + " and " + b.Name}
 	title := fmt.Sprintf("%s against %s", b.Name, a.Name)
-	old, new := verdict.NewRun(a.Name, a.Dataset), verdict.NewRun(b.Name, b.Dataset)
-	old.Incomplete, new.Incomplete = "", "" // Overlay says it
 	opts := verdict.Options{Mean: true}
-	if BackendsDiffer(old.Rows, new.Rows) {
+	if BackendsDiffer(a.Rows, b.Rows) {
 		opts.Ignore = []string{dataset.Backend}
 	}
-	r, err := verdict.Compare(old, new, opts)
+	r, err := verdict.Compare(withoutRuns(a), withoutRuns(b), opts)
 	if err != nil {
 		s.Text = "Not compared: " + err.Error() + "."
 		return s, fmt.Sprintf("%s: not compared", title)
@@ -55,6 +53,11 @@ func changesBetween(a, b dataset.Named) (bench.Section, string) {
 	s.Table = append(s.Table, lists.Map(d.Lines, func(l verdict.Line) []string { return l.Cells })...)
 	s.Detail = len(d.Lines) > 40
 	return s, title + ": " + strings.Join(lists.NonEmpty(r.Summary(), r.Mean()), "; ")
+}
+
+// withoutRuns returns a run that does not know which part of it is missing, because Overlay says it.
+func withoutRuns(n dataset.Named) dataset.Named {
+	return dataset.Named{Name: n.Name, Dataset: &dataset.Dataset{Header: n.Header, Rows: n.Rows}}
 }
 
 // BackendsDiffer reports whether each run has a single backend and not all of these are equal. Such runs, for

@@ -23,7 +23,7 @@ const (
 // comparedRun is one run of a comparison.
 type comparedRun struct {
 	info runInfo
-	verdict.Run
+	dataset.Named
 }
 
 // comparePage compares the first run with each of the others.
@@ -66,12 +66,13 @@ func (s *store) comparedRun(name, only string) (out comparedRun, err error) {
 		d := decl.View(s.bench(r.Header.Bench), j, r)
 		out.info = summarize(b.folder, d)
 		out.info.Outcome = b.outcome(r.ID(), out.info.Outcome)
-		out.Run = verdict.NewRun(out.info.Run, d)
+		rows := d.Rows
 		if only != "" {
-			if out.Rows, err = out.Rows.Select(only); err != nil {
+			if rows, err = rows.Select(only); err != nil {
 				return badRequest{err}
 			}
 		}
+		out.Named = dataset.Named{Name: out.info.Run, Dataset: d}.WithRows(rows)
 		return nil
 	})
 	return out, err
@@ -101,10 +102,10 @@ func compareRuns(sides []comparedRun, opts verdict.Options) (comparePage, error)
 		opts.Ignore, out.Ignored = append(opts.Ignore, dataset.Backend), dataset.Backend
 	}
 	var rows dataset.Set
-	header := *sides[0].Header
+	header := sides[0].Header
 	for i, one := range sides {
 		out.Runs = append(out.Runs, one.info)
-		header.Add(*one.Header)
+		header.Add(one.Header)
 		for _, r := range one.Rows {
 			row := *r
 			row.Run = one.info.Run // two folders may contain the same id
@@ -113,7 +114,7 @@ func compareRuns(sides []comparedRun, opts verdict.Options) (comparePage, error)
 		if i == 0 {
 			continue
 		}
-		r, err := verdict.Compare(sides[0].Run, one.Run, opts)
+		r, err := verdict.Compare(sides[0].Named, one.Named, opts)
 		if err != nil {
 			return out, badRequest{fmt.Errorf("%s and %s: %w", sides[0].Name, one.Name, err)}
 		}

@@ -57,7 +57,7 @@ type historyRun struct {
 // inputs occurs once for each build.
 type pastRuns struct {
 	infos []runInfo
-	runs  []verdict.Run
+	runs  []dataset.Named
 	cut   int // earlier runs that were left out
 
 	changed []string // inputs that differ from the build before, by run
@@ -115,10 +115,8 @@ func (p *pastRuns) add(b *cachedJournal, r, before *dataset.Dataset, name string
 	if before != nil {
 		changed = strings.Join(dataset.ChangedInputs(before, r), ", ")
 	}
-	header := r.Header
-	header.Run = name
 	p.infos, p.changed = append(p.infos, info), append(p.changed, changed)
-	p.runs = append(p.runs, verdict.Run{Header: &header, Rows: r.Rows, Incomplete: r.Incomplete()})
+	p.runs = append(p.runs, dataset.Named{Name: name, Dataset: r})
 }
 
 // onlyPoint removes the rows of all other points. "" keeps all.
@@ -127,7 +125,8 @@ func (p *pastRuns) onlyPoint(key string) {
 		return
 	}
 	for i := range p.runs {
-		p.runs[i].Rows = p.runs[i].Rows.Where(func(row *journal.Row) bool { return dataset.Key(row) == key })
+		of := p.runs[i].Rows.Where(func(row *journal.Row) bool { return dataset.Key(row) == key })
+		p.runs[i] = p.runs[i].WithRows(of)
 	}
 }
 
@@ -175,7 +174,7 @@ func newHistory(past pastRuns, key, metric string) (historyPage, error) {
 		if key != "" {
 			out.Point = dataset.Label(run.Rows[0])
 		}
-		_, out.Metrics = views.Names(run.Header, run.Rows)
+		_, out.Metrics = views.Names(&run.Header, run.Rows)
 		unitName = cmp.Or(unitOf(run.Rows, metric), unitName)
 		one := newHistoryRun(past.infos[i], run, metric, changes[run.ID()])
 		if key == "" {
@@ -214,7 +213,7 @@ func stateOf(h verdict.History, changes map[string][]verdict.Change) string {
 }
 
 // newHistoryRun summarizes the rows of the point in one run: the undisturbed ones if there are any.
-func newHistoryRun(info runInfo, run verdict.Run, metric string, changes []verdict.Change) historyRun {
+func newHistoryRun(info runInfo, run dataset.Named, metric string, changes []verdict.Change) historyRun {
 	rows := run.Rows.Where(func(r *journal.Row) bool { _, has := r.Metrics[metric]; return has }).Counting()
 	m := historyRun{Info: info, failed: len(rows) == 0, Trials: len(rows)}
 	if values := rows.Values(metric); len(rows) > 0 {
@@ -237,7 +236,7 @@ func newHistoryRun(info runInfo, run verdict.Run, metric string, changes []verdi
 
 // takeMean replaces the value of a run by the mean over its points. A run counts as disturbed if none of its
 // rows is undisturbed.
-func (m *historyRun) takeMean(run verdict.Run, metric, unitName string) {
+func (m *historyRun) takeMean(run dataset.Named, metric, unitName string) {
 	n, ok := report.MeanOf(metric, unitName, run.Rows.Good())
 	m.failed, m.median, m.low, m.high, m.set = !ok, n.Value, n.Value, n.Value, n.Set
 	m.Trials = 0

@@ -90,7 +90,7 @@ func summarizeAll(folder string, j *journal.Journal) []runInfo {
 // judgeLatest compares two runs of a bench like the compare command does. It returns nil if they cannot be
 // compared, for example because they have no time.
 func judgeLatest(folder string, before, latest *journal.Run) *lastChange {
-	result, err := verdict.Compare(verdict.NewRun("", dataset.Of(before)), verdict.NewRun("", dataset.Of(latest)),
+	result, err := verdict.Compare(dataset.Named{Dataset: dataset.Of(before)}, dataset.Named{Dataset: dataset.Of(latest)},
 		verdict.Options{})
 	if err != nil {
 		return nil
