@@ -165,7 +165,7 @@ func DependentInterval[T int64 | float64](sorted []T, d Dependence) (low, high f
 	// factor is an estimate, therefore Student's t and not the normal distribution.
 	t := studentQuantile(d.DoF) / distuv.UnitNormal.Quantile(0.975)
 	middle := float64(n) / 2
-	at := int(math.Floor(middle - (middle-float64(intervalIndex(n)))*math.Sqrt(d.Span)*t))
+	at := int(math.Floor(middle - (middle-float64(OrderIndex(n, 0.025)))*math.Sqrt(d.Span)*t))
 	if at >= 0 && float64(at+1) >= outer*float64(n) {
 		return float64(sorted[at]), float64(sorted[n-1-at]), true
 	}

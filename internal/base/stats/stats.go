@@ -72,18 +72,18 @@ func MedianInterval[T int64 | float64](sorted []T) (low, high float64, ok bool) 
 	if n < MinInterval {
 		return 0, 0, false
 	}
-	i := intervalIndex(n)
+	i := OrderIndex(n, 0.025)
 	return float64(sorted[i]), float64(sorted[n-1-i]), true
 }
 
-// intervalIndex returns the largest i such that P(at most i heads in n fair coin tosses) is at
-// most 2.5 %.
-func intervalIndex(n int) int {
+// OrderIndex returns the largest i such that P(at most i heads in n fair coin tosses) is at most tail, or 0 if there is
+// none. The median of a distribution is below value i of n sorted values with this probability.
+func OrderIndex(n int, tail float64) int {
 	// Start twelve standard deviations (of sqrt(n)/2) below the mean: smaller counts have no weight.
 	first := max(0, n/2-int(6*math.Sqrt(float64(n))))
 	below, p := 0.0, fairCoins(n, first)
 	for k := first; ; k++ {
-		if below += p; below > 0.025 {
+		if below += p; below > tail {
 			return max(k-1, 0)
 		}
 		p *= float64(n-k) / float64(k+1) // binomial(n, k+1) / binomial(n, k)

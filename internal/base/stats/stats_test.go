@@ -29,7 +29,7 @@ func exactIndex(n int) int {
 
 func TestIntervalIndex(t *testing.T) {
 	for n := MinInterval; n <= 300; n++ {
-		if got, want := intervalIndex(n), exactIndex(n); got != want {
+		if got, want := OrderIndex(n, 0.025), exactIndex(n); got != want {
 			t.Errorf("n = %d: index %d, want %d", n, got, want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestIntervalIndex(t *testing.T) {
 	}
 	// For large n the index approaches n/2 - 0.98 sqrt(n).
 	for _, n := range []int{10_000, 1_000_000} {
-		got, want := float64(intervalIndex(n)), float64(n)/2-0.98*math.Sqrt(float64(n))
+		got, want := float64(OrderIndex(n, 0.025)), float64(n)/2-0.98*math.Sqrt(float64(n))
 		if math.Abs(got-want) > 3 {
 			t.Errorf("n = %d: index %v, want about %v", n, got, want)
 		}

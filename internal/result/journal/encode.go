@@ -2,17 +2,14 @@ package journal
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/point"
 	"github.com/kernbench/kernbench/internal/base/unit"
 )
 
@@ -65,7 +62,7 @@ func encode(rec any) (entry, error) {
 		r.Reason = clip(r.Reason)
 		r.Output = clip(r.Output)
 		r.Conditions = lists.Map(r.Conditions, func(c Condition) Condition { c.Text = clip(c.Text); return c })
-		err = errors.Join(needKey(r.Key), r.checkFinite())
+		err = needKey(r.Key)
 		rec = r
 	case Note:
 		typ, run, e.what = typeNote, r.Run, fmt.Sprintf("the note %.60q", r.Text)
@@ -159,119 +156,70 @@ func nonNilMap[K comparable, V any](m map[K]V) map[K]V {
 // the row is not lost because one metric is NaN. Coordinates are kept, because they identify the row:
 // Append returns an error if one of them is not finite.
 func (r Row) Clean() Row {
-	for _, found := range r.dropNonFinite() {
-		r.Conditions.Add(NewCondition(CodeNotFinite, nil, found))
-	}
-	return r
-}
-
-// checkFinite returns an error that names every number that JSON cannot represent.
-func (r Row) checkFinite() error {
-	found := nonFiniteCoords("axis", r.Point)
-	found = append(found, nonFiniteCoords("option", r.Options)...)
-	if found = append(found, r.dropNonFinite()...); len(found) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(found, ", ") + ": want finite numbers")
-}
-
-// dropNonFinite removes infinite numbers and NaN from the row and describes them, in a fixed
-// order. It replaces the maps that it changes.
-func (r *Row) dropNonFinite() (found []string) {
+	var found []string
 	r.Metrics = dropFrom(r.Metrics, "metric", &found)
 	r.Limits = dropFrom(r.Limits, "limit", &found)
 	r.Resolution = dropFrom(r.Resolution, "resolution of", &found)
 	for name, s := range r.Stats.All() {
-		bad := firstNonFinite(s.Min, s.P50, s.P90, s.P99, s.Max, s.Mean, deref(s.CILow), deref(s.CIHigh),
-			deref(s.Effective))
-		for _, m := range s.Modes {
-			bad = cmp.Or(bad, firstNonFinite(m.Center, m.Share))
-		}
-		if bad != nil {
+		if bad := unwritable(s); bad != "" {
 			r.Stats = r.Stats.Without(name)
-			found = append(found, fmt.Sprintf("spread of %s has a %v", name, *bad))
+			found = append(found, "spread of "+name+" has a "+bad)
 		}
 	}
-	if r.Skew != nil && firstNonFinite(*r.Skew) != nil {
-		found = append(found, fmt.Sprintf("skew is %v", *r.Skew))
-		r.Skew = nil
+	dropPart(&r.Skew, "skew is", &found)
+	dropPart(&r.Load, "load has a", &found)
+	dropPart(&r.Sampling, "sampling has a", &found)
+	clean := func(c Condition) Condition {
+		c.Values = dropNumbers(c.Values, "a value of the condition "+string(c.Code)+",", &found)
+		return c
 	}
-	if l := r.Load; l != nil {
-		bad := firstNonFinite(l.Before, l.After, l.Busy, l.Steal, deref(l.Foreign), deref(l.Waiting))
-		if bad != nil {
-			found = append(found, fmt.Sprintf("load has a %v", *bad))
-			r.Load = nil
-		}
+	r.Conditions = lists.Map(r.Conditions, clean)
+	r.Measurements = lists.Map(r.Measurements, func(m Measurement) Measurement {
+		m.Conditions, m.Metrics = lists.Map(m.Conditions, clean), dropNumbers(m.Metrics, "measured", &found)
+		return m
+	})
+	for _, text := range found {
+		r.Conditions.Add(NewCondition(CodeNotFinite, nil, text))
 	}
-	if s := r.Sampling; s != nil {
-		if bad := firstNonFinite(deref(s.Noise), s.Target, s.MinTime, s.MaxTime, deref(s.Drift)); bad != nil {
-			found = append(found, fmt.Sprintf("sampling has a %v", *bad))
-			r.Sampling = nil
-		}
+	return r
+}
+
+// unwritable returns the text of a number that JSON cannot represent, or "" if v has none.
+func unwritable(v any) string {
+	_, err := json.Marshal(v)
+	if bad, is := errors.AsType[*json.UnsupportedValueError](err); is {
+		return bad.Str
 	}
-	r.Conditions = dropFromConditions(r.Conditions, &found)
-	for i, m := range r.Measurements {
-		if kept := dropFromConditions(m.Conditions, &found); len(found) > 0 {
-			r.Measurements = slices.Clone(r.Measurements)
-			r.Measurements[i].Conditions = kept
-		}
-		for name, v := range m.Metrics.All() {
-			if firstNonFinite(v) != nil {
-				r.Measurements = slices.Clone(r.Measurements)
-				r.Measurements[i].Metrics = r.Measurements[i].Metrics.Without(name)
-				found = append(found, fmt.Sprintf("metric %s of measurement %d is %v", name, i+1, v))
-			}
-		}
+	return ""
+}
+
+// dropPart removes a part of a row that has a non-finite number and appends its description to found.
+func dropPart[T any](part **T, what string, found *[]string) {
+	if bad := unwritable(*part); bad != "" {
+		*part = nil
+		*found = append(*found, what+" "+bad)
 	}
-	return found
 }
 
 // dropFrom returns m without non-finite numbers and appends their descriptions to found.
 func dropFrom(m map[string]float64, what string, found *[]string) map[string]float64 {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if v := m[name]; firstNonFinite(v) != nil {
+		if bad := unwritable(m[name]); bad != "" {
 			m = maps.Clone(m)
 			delete(m, name)
-			*found = append(*found, fmt.Sprintf("%s %s is %v", what, name, v))
+			*found = append(*found, fmt.Sprintf("%s %s is %s", what, name, bad))
 		}
 	}
 	return m
 }
 
-// dropFromConditions returns the list without non-finite values of conditions and appends their descriptions to found.
-func dropFromConditions(list []Condition, found *[]string) []Condition {
-	return lists.Map(list, func(c Condition) Condition {
-		for name, v := range c.Values.All() {
-			if firstNonFinite(v) != nil {
-				c.Values = c.Values.Without(name)
-				*found = append(*found, fmt.Sprintf("%s of condition %s is %v", name, c.Code, v))
-			}
-		}
-		return c
-	})
-}
-
-func nonFiniteCoords(what string, p point.Point) (found []string) {
-	for _, c := range p {
-		if firstNonFinite(c.Value.Float()) != nil {
-			found = append(found, fmt.Sprintf("%s %s is %v", what, c.Name, c.Value))
+// dropNumbers is dropFrom for Numbers.
+func dropNumbers(o Numbers, what string, found *[]string) Numbers {
+	for name, v := range o.All() {
+		if bad := unwritable(v); bad != "" {
+			o = o.Without(name)
+			*found = append(*found, fmt.Sprintf("%s %s is %s", what, name, bad))
 		}
 	}
-	return found
-}
-
-func firstNonFinite(vs ...float64) *float64 {
-	for i, v := range vs {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return &vs[i]
-		}
-	}
-	return nil
-}
-
-func deref(p *float64) float64 {
-	if p == nil {
-		return 0
-	}
-	return *p
+	return o
 }

@@ -194,14 +194,6 @@ func newRatio(logs []float64, tests int) Ratio {
 // orderInterval returns two indices of n sorted values between which the median of the distribution lies
 // with confidence 1-level. If there are too few values, it returns the first and the last index.
 func orderInterval(n int, level float64) (low, high int) {
-	// The number of values below the median is binomial with p = 1/2. tail sums its probabilities.
-	tail, binomial := 0.0, math.Exp2(float64(-n))
-	for k := range n / 2 {
-		if tail += binomial; 2*tail > level {
-			break
-		}
-		low = k
-		binomial *= float64(n-k) / float64(k+1)
-	}
+	low = stats.OrderIndex(n, level/2)
 	return low, n - 1 - low
 }

@@ -58,42 +58,35 @@ type SpeedupTable struct {
 	Warnings    []string // about whole runs
 }
 
-// times holds the undisturbed times of one side at a point in microseconds, by trial.
-type times struct {
-	us      map[int]float64
-	trials  int    // number of trials, including disturbed and failed ones
-	leftOut string // why the last of those was left out
+// entrant is a program with one setting at one point.
+type entrant struct {
+	name    string // of the run and the setting
+	run     int    // index of the run among the sides
+	rows    dataset.Set
+	us      map[int]float64 // the times that count in microseconds, by trial
+	leftOut string          // why the last of the other trials was left out
 }
 
 // median returns the median time, or NaN if every trial was disturbed or failed.
-func (t times) median() float64 {
-	if len(t.us) == 0 {
+func (e entrant) median() float64 {
+	if len(e.us) == 0 {
 		return math.NaN()
 	}
-	return stats.Median(slices.Collect(maps.Values(t.us)))
+	return stats.Median(slices.Collect(maps.Values(e.us)))
 }
 
-// peerTimes are the times of a peer at one point with one setting.
-type peerTimes struct {
-	name string // of the run and the setting
-	run  int    // index of the run among the sides
-	rows dataset.Set
-	times
-}
-
-// workload is one point: our times, and the times of all peers that did the same work.
+// workload is one point: our program, and all peers that did the same work.
 type workload struct {
 	ranks   int
 	point   point.Point
-	ours    *times
-	rows    dataset.Set // our rows
-	ofLimit float64     // our median of pct_of_limit
-	peers   []peerTimes // sorted by name
+	ours    *entrant
+	ofLimit float64   // our median of pct_of_limit
+	peers   []entrant // sorted by name
 }
 
 // contest returns the logarithms of the ratios (peer's time over ours) of the paired trials.
 func (w workload) contest() judge.Contest {
-	return lists.Map(w.peers, func(p peerTimes) judge.Trials {
+	return lists.Map(w.peers, func(p entrant) judge.Trials {
 		pairs := judge.Trials{}
 		for trial, us := range w.ours.us {
 			if theirs, both := p.us[trial]; both {
@@ -106,15 +99,15 @@ func (w workload) contest() judge.Contest {
 
 // notes returns notes about trials that were left out, and about peers with too few pairs for a decision.
 func (w workload) notes(c judge.Contest) (notes []string) {
-	left := func(name string, t times) {
-		if n := t.trials - len(t.us); n > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d of %s left out (%s)", name, n, unit.Plural(t.trials, "trial"),
-				texttab.Shorten(t.leftOut, maxReason)))
+	left := func(name string, e entrant) {
+		if n := len(e.rows) - len(e.us); n > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %d of %s left out (%s)", name, n, unit.Plural(len(e.rows), "trial"),
+				texttab.Shorten(e.leftOut, maxReason)))
 		}
 	}
 	left("ours", *w.ours)
 	for i, p := range w.peers {
-		left(p.name, p.times)
+		left(p.name, p)
 		if n := len(c[i]); n < judge.MinPairs {
 			notes = append(notes, fmt.Sprintf("not resolved: %s with %s, and at least %d are needed (see --count-disturbed)",
 				unit.Counted(n, "undisturbed pair", "undisturbed pairs"), p.name, judge.MinPairs))
@@ -202,18 +195,18 @@ func findWorkloads(matched []dataset.Matched, common dataset.CommonAxes, setting
 		w := workload{ranks: common.Work(r).Ranks, point: common.Point(r), ofLimit: m[0].Median("pct_of_limit")}
 		for i, rows := range m {
 			for _, g := range dataset.GroupBy(rows, settings[i]) {
-				t, err := timesByTrial(g, w.ranks, rule)
-				if err != nil {
+				e := entrant{name: g.Key, run: i, rows: g.Rows, us: map[int]float64{}}
+				if err := e.take(w.ranks, rule); err != nil {
 					return nil, err
 				}
 				if i == 0 {
-					w.ours, w.rows = &t, g.Rows
+					w.ours = &e
 				} else {
-					w.peers = append(w.peers, peerTimes{g.Key, i, g.Rows, t})
+					w.peers = append(w.peers, e)
 				}
 			}
 		}
-		slices.SortStableFunc(w.peers, func(a, b peerTimes) int { return strings.Compare(a.name, b.name) })
+		slices.SortStableFunc(w.peers, func(a, b entrant) int { return strings.Compare(a.name, b.name) })
 		if w.ours != nil && w.peers != nil {
 			out = append(out, w)
 		}
@@ -221,25 +214,24 @@ func findWorkloads(matched []dataset.Matched, common dataset.CommonAxes, setting
 	return out, nil
 }
 
-func timesByTrial(g dataset.Group[string], ranks int, rule Disturbed) (times, error) {
-	t := times{us: map[int]float64{}}
+// take sets the times of the rows that count.
+func (e *entrant) take(ranks int, rule Disturbed) error {
 	seen := map[int]bool{}
-	for _, r := range g.Rows {
+	for _, r := range e.rows {
 		if seen[r.Trial] {
-			return t, fmt.Errorf("%s: two rows of %s on %d ranks in trial %d", g.Key, r.Point, ranks, r.Trial)
+			return fmt.Errorf("%s: two rows of %s on %d ranks in trial %d", e.name, r.Point, ranks, r.Trial)
 		}
 		seen[r.Trial] = true
-		t.trials++
 		switch {
 		case r.Status.Bad():
-			t.leftOut = string(r.Status) + ": " + r.Why()
+			e.leftOut = string(r.Status) + ": " + r.Why()
 		case !rule.counts(r):
-			t.leftOut = r.Conditions.Strongest().Label()
+			e.leftOut = r.Conditions.Strongest().Label()
 		default:
-			t.us[r.Trial] = r.Metrics[dataset.TimeMetric]
+			e.us[r.Trial] = r.Metrics[dataset.TimeMetric]
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // newSpeedupTable judges the workloads of one number of ranks.
@@ -279,7 +271,7 @@ func (t *SpeedupTable) findDifferences(sides []dataset.Named, workloads []worklo
 		compared: append([]string{inputsProperty, "bench", "version", "kernbench"}, goals.Except...)}
 	for run := 1; run < len(sides); run++ {
 		points := lists.Map(workloads, func(w workload) dataset.Matched {
-			m := dataset.Matched{w.rows, nil}
+			m := dataset.Matched{w.ours.rows, nil}
 			for _, p := range w.peers {
 				if p.run == run {
 					m[1] = append(m[1], p.rows...)
