@@ -273,7 +273,7 @@ func (v *variable) effect() string {
 			v.advice("run more trials"))
 	}
 	if len(tied) > 0 {
-		text += "; indistinguishable from it: " + strings.Join(tied, ", ")
+		text += "; not separated from it: " + strings.Join(tied, ", ")
 	}
 	return text
 }

@@ -102,7 +102,7 @@ func TestEffects(t *testing.T) {
 			"E: no visible effect: time_us of its 3 values is equal within 2 % at the only point (95 % intervals " +
 				"+0.0 to +1.0 %)"},
 		{"exact, apart", exact(100, 90, 90),
-			"E: best is 1: time_us -10.0 % against 0 (95 % interval -10.0 to -10.0 %); indistinguishable from it: 2 " +
+			"E: best is 1: time_us -10.0 % against 0 (95 % interval -10.0 to -10.0 %); not separated from it: 2 " +
 				"(+0.0 to +0.0 %)"},
 		{"a time beside another metric", training, "E: lowest is 0: time_s -50.0 % against 1"},
 		{"higher is better", bandwidth, "E: best is 1: gbps +100.0 % against 0"},
