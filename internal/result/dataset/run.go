@@ -180,7 +180,8 @@ func Accumulated(j *journal.Journal, last *journal.Run) *Dataset {
 	return &d
 }
 
-// Named is a dataset with a name for reports, such as one side of a comparison. The name "" stands for the id of its run.
+// Named is a dataset with a name for reports, such as one side of a comparison. The name "" stands for the id of its
+// run.
 type Named struct {
 	Name string
 	*Dataset

@@ -196,7 +196,9 @@ func Remarkf(format string, args ...any) Condition {
 // NewCondition returns a condition with values by name. A value that JSON cannot represent is left out.
 func NewCondition(code Code, values Named, text ...string) Condition {
 	c := Condition{Code: code, Values: NewObject(values)}
-	c.Values = slices.DeleteFunc(c.Values, func(m Member[float64]) bool { return math.IsNaN(m.Value) || math.IsInf(m.Value, 0) })
+	c.Values = slices.DeleteFunc(c.Values, func(m Member[float64]) bool {
+		return math.IsNaN(m.Value) || math.IsInf(m.Value, 0)
+	})
 	for _, t := range text {
 		c.Text = Text(t)
 	}

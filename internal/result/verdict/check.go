@@ -32,7 +32,8 @@ func Check(accepted, later []dataset.Named, opts Options) (Report, error) {
 	}
 	result := opts.rule().Check(t.series, len(accepted))
 	last := len(t.runs) - 1
-	r := Report{Bench: t.runs[last].Header.Bench, Baseline: lists.Map(accepted, dataset.Named.ID), Recent: lists.Map(later, dataset.Named.ID),
+	r := Report{Bench: t.runs[last].Header.Bench, Baseline: lists.Map(accepted, dataset.Named.ID),
+		Recent: lists.Map(later, dataset.Named.ID),
 		Metric: t.metric.Name, Unit: t.metric.Unit, Better: t.metric.Better, Floor: opts.Floor, Alpha: opts.Alpha,
 		Tolerance: opts.Tolerance, Counts: map[judge.Verdict]int{}, columns: columnsOf(check),
 		Whole: &Whole{Points: len(t.points),

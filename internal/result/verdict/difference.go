@@ -159,11 +159,11 @@ func propertiesOf(sides [2]dataset.Named, metric string) []property {
 			swept[name] = true
 		}
 	}
-	list := append(slices.Clip(properties), property{name: unitProperty, of: func(h *journal.Header, r *journal.Row) string {
-		return unitOf(h, r, metric)
-	}}, property{name: betterProperty, decisive: true, of: func(h *journal.Header, _ *journal.Row) string {
-		return declaredMetric(h, metric).Better
-	}})
+	list := append(slices.Clip(properties),
+		property{unitProperty, false, false, func(h *journal.Header, r *journal.Row) string { return unitOf(h, r, metric) }},
+		property{betterProperty, true, false, func(h *journal.Header, _ *journal.Row) string {
+			return declaredMetric(h, metric).Better
+		}})
 	add := func(p property) {
 		texts := lists.Map(all, func(o origin) string { return p.of(o.header, &journal.Row{Inputs: o.inputs}) })
 		if len(lists.Distinct(texts)) > 1 {
@@ -257,7 +257,8 @@ type foundDifference struct {
 
 // differences returns how the sides differ besides what is compared and, for each point, the names of its
 // decisive differences that are not ignored. Decisive differences come first, because they explain the verdicts.
-func differences(old, new dataset.Named, points []dataset.Matched, opts Options) (all []Difference, decisive [][]string) {
+func differences(old, new dataset.Named, points []dataset.Matched, opts Options) (all []Difference,
+	decisive [][]string) {
 	sides := [2]dataset.Named{old, new}
 	compared := lists.Filter(propertiesOf(sides, opts.Metric), func(p property) bool {
 		return !slices.Contains(opts.compared, p.name)

@@ -160,7 +160,8 @@ func TestSettings(t *testing.T) {
 		t.Errorf("no rows give %v", err)
 	}
 	if tables, err := Speedups(sideOf("ours", nil, dataset.All(peerRows(false, 0, map[int64]float64{4: 1})[:1])),
-		[]dataset.Named{sideOf("mpi", nil, dataset.All(plain))}, Goals{Mean: 1}); err != nil || tables[0].Lines[0].Ratio.Pairs != 1 {
+		[]dataset.Named{sideOf("mpi", nil, dataset.All(plain))}, Goals{Mean: 1}); err != nil ||
+		tables[0].Lines[0].Ratio.Pairs != 1 {
 		t.Errorf("one row: %+v, %v", tables, err)
 	}
 	other := peerRows(true, 0, map[int64]float64{8: 3})
@@ -216,7 +217,8 @@ func TestCommonAxes(t *testing.T) {
 	for i := range peer.Rows {
 		peer.Rows[i].NumRanks = nil // like a program that starts its own ranks
 	}
-	if tables, _ = Speedups(ours, []dataset.Named{peer}, Goals{Mean: 1}); tables[0].Ranks != 0 || tables[0].Least != judge.NotMet {
+	tables, _ = Speedups(ours, []dataset.Named{peer}, Goals{Mean: 1})
+	if tables[0].Ranks != 0 || tables[0].Least != judge.NotMet {
 		t.Errorf("not slower anywhere: %s", tables[0].Least)
 	}
 }
@@ -266,7 +268,8 @@ func TestDisturbedPairs(t *testing.T) {
 			"not resolved: 0 undisturbed pairs with mpi, and at least 10 are needed"},
 		{"all of one peer", ours, []dataset.Named{disturb(peer, 12), other}, judge.NotResolved,
 			"not resolved: 0 undisturbed pairs with mpi"},
-		{"three of a peer", ours, []dataset.Named{disturb(peer, 3)}, judge.NotResolved, "not resolved: 9 undisturbed pairs with mpi"},
+		{"three of a peer", ours, []dataset.Named{disturb(peer, 3)}, judge.NotResolved,
+			"not resolved: 9 undisturbed pairs with mpi"},
 	} {
 		tab := must.Get(Speedups(c.ours, c.peers, Goals{Mean: 1}))(t)[0]
 		var b bytes.Buffer

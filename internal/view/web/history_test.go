@@ -32,7 +32,8 @@ func TestHistoryKeepsFoldersApart(t *testing.T) {
 func past(times ...float64) (out pastRuns) {
 	for i, us := range times {
 		id := fmt.Sprintf("r%d", i)
-		run := dataset.Named{Dataset: &dataset.Dataset{Header: journal.Header{Run: id, Bench: "b", Commit: strings.Repeat(fmt.Sprint(i%10), 40)}}}
+		run := dataset.Named{Dataset: &dataset.Dataset{Header: journal.Header{Run: id, Bench: "b",
+			Commit: strings.Repeat(fmt.Sprint(i%10), 40)}}}
 		for trial := range 4 {
 			run.Rows = append(run.Rows, &journal.Row{Run: id, Bench: "b", Trial: trial, Status: journal.OK,
 				Kind: journal.Measured, Samples: 9, Point: point.Point{{Name: "size", Value: point.IntValue(1)}},
