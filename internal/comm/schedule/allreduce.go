@@ -32,7 +32,7 @@ var allReduces = []Algorithm{
 		Takes: chunkInPlace}, Steps: emitting(tree)},
 	{Info: Info{Collective: AllReduce, Name: "torus",
 		Help:    "rings along rows, then along columns, then back along rows",
-		Takes:   []string{takesWidth, takesHeight, takesChunk, takesInPlace},
+		Takes:   []string{takesWidth, takesChunk, takesInPlace},
 		Untimed: "it differs from ring only where links form a torus"}, Shape: torusShape, Steps: emitting(torus)},
 	{Info: Info{Collective: AllReduce, Name: "hierarchical",
 		Help:  "two-stage within groups, halving-doubling between them",
@@ -178,7 +178,7 @@ func tree(e *emitter) {
 func torus(e *emitter) {
 	x, y := e.rank%e.Width, e.rank/e.Width
 	row := Peers{First: y * e.Width, Stride: 1, N: e.Width}
-	column := Peers{First: x, Stride: e.Width, N: e.Height}
+	column := Peers{First: x, Stride: e.Width, N: e.Ranks / e.Width}
 	for off, n := range e.pieces() {
 		e.copy(in(off, n), out(off, n))
 		e.ringReduce(row, off, n)

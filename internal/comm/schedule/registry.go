@@ -72,7 +72,6 @@ type Algorithm struct {
 const (
 	takesRoot    = "Root"
 	takesWidth   = "Width"
-	takesHeight  = "Height"
 	takesGroup   = "GroupSize"
 	takesChunk   = "ChunkElems"
 	takesInPlace = "InPlace"
@@ -221,8 +220,8 @@ func (p Params) options() []option {
 	if p.Blocks != nil {
 		blocks = 1
 	}
-	return []option{{takesRoot, p.Root}, {takesWidth, p.Width}, {takesHeight, p.Height},
-		{takesGroup, p.GroupSize}, {takesChunk, p.ChunkElems}, {takesInPlace, inPlace}, {takesBlocks, blocks}}
+	return []option{{takesRoot, p.Root}, {takesWidth, p.Width}, {takesGroup, p.GroupSize},
+		{takesChunk, p.ChunkElems}, {takesInPlace, inPlace}, {takesBlocks, blocks}}
 }
 
 func takesText(takes []string) string {
@@ -232,19 +231,13 @@ func takesText(takes []string) string {
 	return "only " + strings.Join(takes, ", ")
 }
 
-// torusShape fills in Width and Height, whose product must be Ranks.
+// torusShape fills in Width, which must divide Ranks.
 func torusShape(p *Params) error {
-	switch {
-	case p.Width == 0 && p.Height == 0:
-		p.Height = nearlySquareDivisor(p.Ranks)
-		p.Width = p.Ranks / p.Height
-	case p.Width == 0:
-		p.Width = p.Ranks / p.Height
-	case p.Height == 0:
-		p.Height = p.Ranks / p.Width
+	if p.Width == 0 {
+		p.Width = p.Ranks / nearlySquareDivisor(p.Ranks)
 	}
-	if p.Width*p.Height != p.Ranks {
-		return fmt.Errorf("a torus of %d x %d has %d ranks, but Ranks is %d", p.Width, p.Height, p.Width*p.Height, p.Ranks)
+	if p.Ranks%p.Width != 0 {
+		return fmt.Errorf("%d ranks are no torus of width %d: Width must divide Ranks", p.Ranks, p.Width)
 	}
 	return nil
 }

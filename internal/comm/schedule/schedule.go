@@ -94,7 +94,6 @@ type Params struct {
 
 	Root       int  // of broadcast, reduce, gather, scatter
 	Width      int  // of the torus; default: the most nearly square
-	Height     int  // of the torus
 	GroupSize  int  // of the hierarchical algorithm; default: the most nearly square
 	ChunkElems int  // elements per pipelined piece; default: one piece
 	InPlace    bool // Input and Output share one memory

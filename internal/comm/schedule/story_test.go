@@ -38,7 +38,7 @@ func parseInstance(t *testing.T, line string) instance {
 	fields := strings.Fields(line)
 	i := instance{collective: fields[0], algorithm: fields[1]}
 	names := map[string]*int{"ranks": &i.params.Ranks, "count": &i.params.Count, "root": &i.params.Root,
-		"width": &i.params.Width, "height": &i.params.Height, "group": &i.params.GroupSize, "chunk": &i.params.ChunkElems}
+		"width": &i.params.Width, "group": &i.params.GroupSize, "chunk": &i.params.ChunkElems}
 	for _, field := range fields[2:] {
 		name, value, _ := strings.Cut(field, "=")
 		if names[name] == nil {
