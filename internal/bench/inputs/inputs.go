@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,18 +28,14 @@ type Set struct {
 	// are not noticed.
 	Unknown []string
 
-	additions []func(*Set) error // repeat the additions, to see whether something has changed
-	arguments []string           // names that are not added again
-	find      func(*Set) error   // makes all additions; nil if the caller made them one by one
+	find      func(*Set) error // makes all additions
+	arguments []string         // names of the inputs that Argument has added
 }
 
-// New returns an empty set.
-func New() *Set { return &Set{Inputs: journal.Inputs{}} }
-
-// Find returns a new set filled by find. Refresh calls find again, which may then find other files.
+// Find returns a new set filled by find, which adds every input. Refresh and Changed call find again, which may then
+// find other files.
 func Find(find func(*Set) error) (*Set, error) {
-	s := New()
-	s.find = find
+	s := &Set{Inputs: journal.Inputs{}, find: find}
 	return s, find(s)
 }
 
@@ -48,29 +43,16 @@ func Find(find func(*Set) error) (*Set, error) {
 // the interpreter if it is a script. A program that does not exist or cannot be read is
 // listed as unknown: starting it will give the proper error.
 func (s *Set) Program(name, dir string, environ []string) error {
-	return s.add(func(s *Set) error { return s.program("program ", name, dir, environ) })
+	return s.program("program ", name, dir, environ)
 }
 
 // Interpreter adds an interpreter whose path is known.
-func (s *Set) Interpreter(name, path string) error {
-	return s.add(func(s *Set) error { return s.file("interpreter "+name, path) })
-}
+func (s *Set) Interpreter(name, path string) error { return s.file("interpreter "+name, path) }
 
 // File adds a file that does not change during a run, such as a script. Its name is kept as
-// written, so that a copy of a declaration in another folder has the same inputs.
+// written, so that a copy of a declaration in another folder has the same inputs. A file that this process may not read
+// is listed as unknown.
 func (s *Set) File(name, path string) error {
-	return s.add(func(s *Set) error { return s.readable(name, path) })
-}
-
-// Argument adds a file that is an argument of a program. Changed ignores it, because the program may
-// write to it.
-func (s *Set) Argument(name, path string) error {
-	s.arguments = append(s.arguments, "file "+name)
-	return s.readable(name, path)
-}
-
-// readable adds a file. A file that this process may not read is listed as unknown.
-func (s *Set) readable(name, path string) error {
 	err := s.file("file "+name, path)
 	if errors.Is(err, fs.ErrPermission) {
 		s.unknown("file "+name, "it cannot be read")
@@ -79,60 +61,37 @@ func (s *Set) readable(name, path string) error {
 	return err
 }
 
-// Glob adds the files that match a pattern in dir, at least one. The list of names is an
-// input too: a new file is a change.
-func (s *Set) Glob(pattern, dir string) error {
-	return s.add(func(s *Set) error { return s.glob(pattern, dir) })
+// Argument adds a file that is an argument of a program. Changed ignores it, because the program may
+// write to it.
+func (s *Set) Argument(name, path string) error {
+	s.arguments = append(s.arguments, "file "+name)
+	return s.File(name, path)
 }
 
-// Changed returns the names of the inputs that differ from when they were added or refreshed.
+// Changed returns the names of the inputs that differ from when they were found or refreshed.
 func (s *Set) Changed() ([]string, error) {
-	if s == nil || len(s.additions) == 0 {
+	if s == nil {
 		return nil, nil
 	}
-	now, err := s.repeat()
+	now, err := Find(s.find)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(s.Inputs.Changed(now.Inputs), func(name string) bool {
-		_, found := now.Inputs[name]
-		return !found && slices.Contains(s.arguments, name)
+		return slices.Contains(s.arguments, name) || slices.Contains(now.arguments, name)
 	}), nil
 }
 
 // Refresh hashes all inputs again. Changed then compares with their current content.
 func (s *Set) Refresh() error {
-	switch {
-	case s == nil:
+	if s == nil {
 		return nil
-	case s.find != nil:
-		now, err := Find(s.find)
-		if err == nil {
-			*s = *now
-		}
-		return err
 	}
-	now, err := s.repeat()
+	now, err := Find(s.find)
 	if err == nil {
-		maps.Copy(s.Inputs, now.Inputs)
+		*s = *now
 	}
 	return err
-}
-
-// repeat makes all additions again, in a new set.
-func (s *Set) repeat() (*Set, error) {
-	now := New()
-	for _, add := range s.additions {
-		if err := add(now); err != nil {
-			return nil, err
-		}
-	}
-	return now, nil
-}
-
-func (s *Set) add(addition func(*Set) error) error {
-	s.additions = append(s.additions, addition)
-	return addition(s)
 }
 
 // unknown records an input without a fingerprint. The reason is recorded instead, so that rows differ from
@@ -226,7 +185,9 @@ func (s *Set) file(name, path string) error {
 	return nil
 }
 
-func (s *Set) glob(pattern, dir string) error {
+// Glob adds the files that match a pattern in dir, at least one. The list of names is an
+// input too: a new file is a change.
+func (s *Set) Glob(pattern, dir string) error {
 	found, err := filepath.Glob(joinDir(dir, pattern))
 	if err != nil {
 		return fmt.Errorf("files: %q: %w", pattern, err)

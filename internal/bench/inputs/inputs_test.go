@@ -50,8 +50,7 @@ func TestChangedPrograms(t *testing.T) {
 		if c.name == "it is gone" {
 			write(t, filepath.Join(bin, "prog"), "#!/usr/bin/env shell\n")
 		}
-		s := New()
-		must.Do(t, s.Program("prog", dir, environ))
+		s := must.Get(Find(func(s *Set) error { return s.Program("prog", dir, environ) }))(t)
 		c.change()
 		if got := strings.Join(must.Get(s.Changed())(t), ", "); got != c.want {
 			t.Errorf("%s: changed %q, want %q", c.name, got, c.want)
@@ -61,8 +60,7 @@ func TestChangedPrograms(t *testing.T) {
 			write(t, filepath.Join(bin, "prog"), "binary")
 		}
 	}
-	missing := New()
-	must.Do(t, missing.Program("prog", dir, environ))
+	missing := must.Get(Find(func(s *Set) error { return s.Program("prog", dir, environ) }))(t)
 	if d := cmp.Diff([]string{"program prog: not found in PATH"}, missing.Unknown); d != "" {
 		t.Error(d)
 	}
@@ -70,7 +68,7 @@ func TestChangedPrograms(t *testing.T) {
 
 func TestUnusualFiles(t *testing.T) {
 	dir := t.TempDir()
-	s := New()
+	s := must.Get(Find(func(*Set) error { return nil }))(t)
 	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644))
 	if err := s.Glob("pipe", dir); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("a pipe: %v", err)
@@ -93,8 +91,7 @@ func TestUnusualFiles(t *testing.T) {
 // TestVanished checks that a file that disappears during a run is an error that names it.
 func TestVanished(t *testing.T) {
 	path := write(t, filepath.Join(t.TempDir(), "a"), "x")
-	s := New()
-	must.Do(t, s.File("a", path))
+	s := must.Get(Find(func(s *Set) error { return s.File("a", path) }))(t)
 	must.Do(t, os.Remove(path))
 	if _, err := s.Changed(); err == nil || !strings.Contains(err.Error(), "file a") {
 		t.Errorf("a file that is gone: %v", err)
@@ -124,8 +121,7 @@ func TestCache(t *testing.T) {
 	if got := sum(); got != "cached" {
 		t.Errorf("the cache is not used: %s", got)
 	}
-	s := New()
-	must.Do(t, s.File("big", path))
+	s := must.Get(Find(func(s *Set) error { return s.File("big", path) }))(t)
 	if changed := must.Get(s.Changed())(t); s.Inputs["file big"] != "cached" || len(changed) > 0 {
 		t.Errorf("a set does not use the cache: %q, changed %q", s.Inputs, changed)
 	}

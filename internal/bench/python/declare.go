@@ -211,18 +211,17 @@ func Load(ctx context.Context, path, program string, limit time.Duration, taken 
 
 // track hashes the interpreter, the file, and the other files that it names, or the program.
 func track(script []string, files map[string]string) (*inputs.Set, error) {
-	set := inputs.New()
-	interpreter, file := script[0], script[1]
-	var err error
-	if interpreter != "" {
-		err = errors.Join(set.File(filepath.Base(file), file), set.Interpreter(filepath.Base(interpreter), interpreter))
-	} else {
-		err = set.Program(filepath.Base(file), filepath.Dir(file), []string{"PATH=."})
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		err = errors.Join(err, set.File(name, files[name]))
-	}
-	return set, err
+	return inputs.Find(func(set *inputs.Set) (err error) {
+		if interpreter, file := script[0], script[1]; interpreter != "" {
+			err = errors.Join(set.File(filepath.Base(file), file), set.Interpreter(filepath.Base(interpreter), interpreter))
+		} else {
+			err = set.Program(filepath.Base(file), filepath.Dir(file), []string{"PATH=."})
+		}
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			err = errors.Join(err, set.File(name, files[name]))
+		}
+		return err
+	})
 }
 
 // bench converts the declaration for the planner. Its body is a placeholder: workers replace it by

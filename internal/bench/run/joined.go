@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/launch"
@@ -40,7 +39,7 @@ type processSpec struct {
 	argv          []string
 	dir           string            // working directory; "" for the current one
 	extra         map[string]string // variables besides the planned ones
-	files         []*os.File        // open files that the processes inherit
+	files         []*os.File        // files that the processes have as descriptors 3, 4, ...
 	watch         []string          // variables whose values the processes report
 	stopOnFailure bool              // the first failing process ends the others
 	passOn        []syscall.Signal  // signals to forward to the processes
@@ -54,19 +53,16 @@ func (r *runner) joined(g *plan.Group) bool {
 // start launches a group's processes: on this host, or at the rank hosts of a job, which exists or which a launcher
 // starts for this launch.
 func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (launched, error) {
+	spec, err := s.processes(g, p)
 	switch {
-	case s.joined(g):
-		return asLaunched(s.startRanks(ctx, g, p, s.opts.Joined.Leader, s.opts.Joined.Native))
-	case s.guarded(g):
-		return asLaunched(s.startGuarded(ctx, g, p))
-	}
-	procs, err := s.processes(g, p)
-	if err != nil {
+	case err != nil:
 		return nil, err
+	case s.joined(g):
+		return asLaunched(s.opts.Joined.Leader.Launch(ctx, spec))
+	case s.guarded(g):
+		return asLaunched(s.startGuarded(ctx, g, p, spec))
 	}
-	return asLaunched(s.agent.Launch(ctx, launch.Spec{
-		Procs: procs, ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace, ForwardSignals: p.passOn,
-	}))
+	return asLaunched(s.agent.Launch(ctx, spec))
 }
 
 // guarded reports whether the group's processes are the ranks of a launcher, each under a guard.
@@ -79,28 +75,6 @@ func asLaunched[L launched](l L, err error) (launched, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-// startRanks starts a process at the host of every rank of a job. native is described at [rankhost.Proc].
-func (s *runSlot) startRanks(ctx context.Context, g *plan.Group, p processSpec, leader *rankhost.Leader,
-	native bool) (*rankhost.Launch, error) {
-	port, err := s.opts.Ports.FreePort("127.0.0.1") // presumably also free on the host of rank 0
-	if err != nil {
-		return nil, err
-	}
-	proc := rankhost.Proc{Argv: p.argv, Dir: []byte(p.dir), Env: variables(g, p.extra), Native: native,
-		Vars: launch.RankVars{WorldSize: g.Ranks, MasterAddr: leader.FirstRankAddr(), MasterPort: port},
-		// On one host, other processes of this user can open this process's descriptors.
-		Files: lists.Map(p.files, func(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) })}
-	rankhost.RemoveGuardVars(proc.Env)
-	spec := rankhost.Spec{ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: s.opts.Grace,
-		ForwardSignals: p.passOn}
-	for rank := range g.Ranks {
-		proc.Vars.Rank = rank
-		proc.Stdout, proc.Stderr = logFiles(p.logs, rank)
-		spec.Procs = append(spec.Procs, proc)
-	}
-	return leader.Launch(ctx, spec)
 }
 
 // jobError is the reason why a run cannot continue: a joined job has lost a rank, or inputs have

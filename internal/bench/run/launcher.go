@@ -144,6 +144,7 @@ type guardedLaunch struct {
 	outer  *launch.Launch  // the process of the launcher
 	over   context.Context // ends when the launcher has ended
 	via    *Launcher
+	logs   string
 }
 
 // abortGrace is how long a rank that has called MPI_Abort may take to end by itself, after the launcher
@@ -153,7 +154,8 @@ const abortGrace = 300 * time.Millisecond
 // startGuarded starts ranks through the launcher. The launcher starts one guard per rank (this program again), the
 // guards connect to this process, and each guard then starts its rank. If the launcher ends before all guards have
 // connected, the start fails.
-func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec) (*guardedLaunch, error) {
+func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec,
+	spec launch.Spec) (*guardedLaunch, error) {
 	via := s.opts.Launcher
 	self, err := os.Executable() // the path must be the same on every host
 	if err != nil {
@@ -167,7 +169,7 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	defer guards.Close()
 	guard := processSpec{logs: p.logs, argv: []string{self}, dir: p.dir, extra: guards.Vars()}
 	outer, err := s.agent.Launch(ctx, launch.Spec{
-		Procs: []launch.Proc{s.launcherProc(g, guard)},
+		Procs: []launch.Proc{s.launcherProc(g, guard)}, Environ: s.opts.Environ,
 		Grace: s.opts.Grace, ForwardSignals: p.passOn, RemoteLauncher: true, RecallCommand: via.recall()})
 	if err != nil {
 		return nil, err
@@ -183,10 +185,12 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 	}()
 	leader, err := guards.Gather(over)
 	if err != nil {
-		return nil, via.startError(outer, limit, err)
+		return nil, via.startError(outer, p.logs, limit, err)
 	}
-	p.dir = "" // the guards are there
-	l, err := s.startRanks(ctx, g, p, leader, true)
+	for rank := range spec.Procs {
+		spec.Procs[rank].Dir = "" // the guards are there
+	}
+	l, err := leader.Launch(ctx, spec)
 	if err != nil {
 		leader.Close()
 		outer.Stop(launch.StopRequest{Reason: err.Error()})
@@ -194,12 +198,12 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		return nil, err
 	}
 	go endAborted(l, leader, via)
-	return &guardedLaunch{l, leader, outer, over, via}, nil
+	return &guardedLaunch{l, leader, outer, over, via, p.logs}, nil
 }
 
 // startError ends a launcher that has not started all guards, and returns the reason. The launcher's own message
 // usually explains it.
-func (l *Launcher) startError(outer *launch.Launch, limit time.Duration, err error) error {
+func (l *Launcher) startError(outer *launch.Launch, logs string, limit time.Duration, err error) error {
 	outer.Stop(launch.StopRequest{Reason: err.Error()})
 	out, _ := outer.Wait()
 	missing, late := errors.AsType[*rankhost.MissingError](err)
@@ -208,10 +212,8 @@ func (l *Launcher) startError(outer *launch.Launch, limit time.Duration, err err
 	} else if late && missing.Joined == 0 { // in a full cluster, for example, srun waits for free nodes
 		missing.Text = fmt.Sprintf("%s started no rank within %v (--join-timeout)", l.Name(), limit)
 	}
-	for _, x := range out.Exits {
-		if said := firstTextLine(string(x.Stderr.Tail) + "\n" + string(x.Stdout.Tail)); said != "" {
-			err = fmt.Errorf("%w: %s", err, said)
-		}
+	if said := firstTextLine(string(tailOf(logs, launcherErr)) + "\n" + string(tailOf(logs, launcherOut))); said != "" {
+		err = fmt.Errorf("%w: %s", err, said)
 	}
 	return err
 }
@@ -260,7 +262,7 @@ func (g *guardedLaunch) Wait() (launch.Outcome, error) {
 		return out, err
 	}
 	// If the launcher ends all guards and ranks, the first one that is missed looks like the cause.
-	by := culprit.Launcher{Name: g.via.Name(), End: x.How(), Signal: x.Signal, Stderr: string(x.Stderr.Tail)}
+	by := culprit.Launcher{Name: g.via.Name(), End: x.How(), Signal: x.Signal, Stderr: string(tailOf(g.logs, launcherErr))}
 	if v := culprit.Blame(culprit.Evidence{Launcher: &by}); v.Kind == culprit.LauncherEnded {
 		return launch.Outcome{}, errors.New(v.Reason)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
 	"github.com/kernbench/kernbench/internal/process/connection"
+	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -84,7 +85,7 @@ func TestLauncherReach(t *testing.T) {
 			"KERNBENCH_PORT_RANGE=29500-29599 NCCL_SOCKET_IFNAME=ib"},
 	} {
 		proc := r.launcherProc(&plan.Group{Ranks: 2, Env: c.env}, processSpec{argv: []string{"program"}})
-		vars := slices.Sorted(slices.Values(proc.Env))
+		vars := launch.Environ(r.opts.Environ, proc.Env, nil)
 		if line := strings.Join(proc.Argv, " "); line != "mpirun -n 2 "+c.line || strings.Join(vars, " ") != c.vars {
 			t.Errorf("%v: %s with %v", c.env, line, vars)
 		}

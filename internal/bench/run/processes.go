@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +26,9 @@ import (
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
 
+// The logs of a launcher.
+const launcherOut, launcherErr = "launcher.out", "launcher.err"
+
 // launcherProc describes the process of a launcher, which starts a program as the ranks of the group.
 func (r *runner) launcherProc(g *plan.Group, p processSpec) launch.Proc {
 	via, set := r.opts.Launcher, variables(g, p.extra)
@@ -41,40 +45,48 @@ func (r *runner) launcherProc(g *plan.Group, p processSpec) launch.Proc {
 	}
 	slices.Sort(export)
 	return launch.Proc{
-		Argv: via.command(g.Ranks, p.argv, export), Dir: p.dir, Env: launch.Environ(r.opts.Environ, set, nil),
-		Stdout: filepath.Join(p.logs, "launcher.out"), Stderr: filepath.Join(p.logs, "launcher.err"),
+		Argv: via.command(g.Ranks, p.argv, export), Dir: p.dir, Env: set,
+		Stdout: filepath.Join(p.logs, launcherOut), Stderr: filepath.Join(p.logs, launcherErr),
 	}
 }
 
-// processes describes the processes of a launch on this host. There is one per rank, except for a program that starts
-// its own ranks and a backend with all ranks in one process: these are a single process.
-func (r *runner) processes(g *plan.Group, p processSpec) ([]launch.Proc, error) {
-	set := variables(g, p.extra)
+// processes describes a launch. There is one process per rank, except for a program that starts its own ranks and a
+// backend with all ranks in one process: these are a single process.
+func (r *runner) processes(g *plan.Group, p processSpec) (spec launch.Spec, err error) {
+	spec = launch.Spec{Environ: r.opts.Environ, ReportEnv: p.watch, StopOnFailure: p.stopOnFailure, Grace: r.opts.Grace,
+		ForwardSignals: p.passOn}
 	ranks := r.plan.Processes(g)
-	port := 0
+	vars := launch.RankVars{WorldSize: ranks, LocalWorldSize: ranks}
+	native, ports := r.guarded(g), r.opts.Ports
+	var shares [][]int
+	switch {
+	case r.joined(g):
+		native = r.opts.Joined.Native
+	case !native:
+		ports = connection.PortRange{}
+		shares = cores.Share(cores.Allowed(), ranks, g.Threads, g.Bind)
+	}
 	if g.Ranks > 0 {
-		var err error
-		if port, err = (connection.PortRange{}).FreePort("127.0.0.1"); err != nil {
-			return nil, err
+		if vars.MasterPort, err = ports.FreePort("127.0.0.1"); err != nil { // presumably also free on the host of rank 0
+			return spec, err
 		}
 	}
-	shares := cores.Share(cores.Allowed(), ranks, g.Threads, g.Bind)
-	procs := make([]launch.Proc, ranks)
-	for rank := range procs {
-		var vars *launch.RankVars
+	// Other processes of this user on this host can open this process's descriptors.
+	files := lists.Map(p.files, func(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) })
+	for rank := range ranks {
+		proc := launch.Proc{Rank: rank, Argv: p.argv, Dir: p.dir, Files: files, Env: variables(g, p.extra), Native: native}
 		if g.Ranks > 0 {
-			vars = &launch.RankVars{Rank: rank, WorldSize: ranks, LocalRank: rank, LocalWorldSize: ranks, MasterPort: port}
+			own := vars
+			own.Rank, own.LocalRank = rank, rank
+			proc.Vars = &own
 		}
-		procs[rank] = launch.Proc{
-			Rank: rank, Argv: p.argv, Dir: p.dir, ExtraFiles: p.files,
-			Env: launch.Environ(r.opts.Environ, set, vars),
-		}
-		procs[rank].Stdout, procs[rank].Stderr = logFiles(p.logs, rank)
+		proc.Stdout, proc.Stderr = logFiles(p.logs, rank)
 		if shares != nil {
-			procs[rank].CPUs = shares[rank]
+			proc.CPUs = shares[rank]
 		}
+		spec.Procs = append(spec.Procs, proc)
 	}
-	return procs, nil
+	return spec, nil
 }
 
 // logFiles returns the paths of a rank's log files for stdout and stderr.
@@ -109,7 +121,7 @@ func variables(g *plan.Group, extra map[string]string) map[string]*string {
 func lastOutput(dir string, rank int) string {
 	const maxBytes = 2000
 	for _, ext := range []string{"err", "out"} {
-		buf := tailOf(dir, rank, ext)
+		buf := tailOf(dir, logName(rank, ext))
 		if len(buf) == 0 {
 			continue
 		}
@@ -125,10 +137,10 @@ func lastOutput(dir string, rank int) string {
 // logName returns the name of the log of one stream of a rank.
 func logName(rank int, ext string) string { return fmt.Sprintf("rank%d.%s", rank, ext) }
 
-// tailOf returns the end of one stream of a rank, or nil if there is no log. The program may have replaced the log.
-func tailOf(dir string, rank int, ext string) []byte {
+// tailOf returns the end of a log, or nil if there is none. The program may have replaced it.
+func tailOf(dir, name string) []byte {
 	const maxTail = 64 << 10 // bytes
-	tail, err := infile.TailBelow(dir, logName(rank, ext), maxTail)
+	tail, err := infile.TailBelow(dir, name, maxTail)
 	if err != nil {
 		return nil
 	}
@@ -137,7 +149,7 @@ func tailOf(dir string, rank int, ext string) []byte {
 
 // salientLine returns the most informative line of a rank's last output.
 func salientLine(dir string, rank int) string {
-	return culprit.SalientLine(toValidText(tailOf(dir, rank, "err")), toValidText(tailOf(dir, rank, "out")))
+	return culprit.SalientLine(toValidText(tailOf(dir, logName(rank, "err"))), toValidText(tailOf(dir, logName(rank, "out"))))
 }
 
 // toValidText makes program output valid for JSON and terminals.
@@ -252,9 +264,9 @@ func (s *runSlot) runHook(ctx context.Context, g *plan.Group, t *plan.Task, name
 	if err != nil {
 		return err.Error(), nil, nil
 	}
-	proc := launch.Proc{Argv: argv, Dir: g.Part.Command.Dir, Env: launch.Environ(s.opts.Environ, variables(g, nil), nil)}
+	proc := launch.Proc{Argv: argv, Dir: g.Part.Command.Dir, Env: variables(g, nil)}
 	proc.Stdout, proc.Stderr = logFiles(path, 0)
-	l, err := s.agent.Launch(ctx, launch.Spec{Grace: s.opts.Grace, Procs: []launch.Proc{proc}})
+	l, err := s.agent.Launch(ctx, launch.Spec{Environ: s.opts.Environ, Grace: s.opts.Grace, Procs: []launch.Proc{proc}})
 	if err != nil {
 		return fmt.Sprintf("%s: %v", argv[0], err), nil, nil
 	}

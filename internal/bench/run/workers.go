@@ -348,7 +348,7 @@ func (w *workerGroup) workerDied(x *launch.Exit) *failure {
 // describeEnd describes how a worker ended. It adds the cause that the crash report states, and the
 // resource limit that the report points to. The stacks stay in the log.
 func (w *workerGroup) describeEnd(x *launch.Exit) string {
-	stderr := toValidText(tailOf(w.path, x.Rank, "err"))
+	stderr := toValidText(tailOf(w.path, logName(x.Rank, "err")))
 	how := x.How()
 	if crash := culprit.Crash(stderr); crash != "" && x.Signal == 0 {
 		how += fmt.Sprintf(": %s (stacks in logs/%s/rank%d.err)", crash, w.logs, x.Rank)

@@ -122,19 +122,21 @@ func varyingFiles(part *decl.Part) (out []argument) {
 
 // contents returns the sums of the files that arguments name at a point.
 func contents(c *decl.Command, varying []argument, p point.Point, environ []string) map[string]string {
-	set := inputs.New()
-	for _, a := range varying {
-		name, err := Substitute([]string{a.text}, p, nil)
-		if err == nil && a.index == 0 {
-			err = set.Program(name[0], c.Dir, environ)
-		} else if err == nil {
-			if path := fileArgument(c.Dir, name[0]); path != "" {
-				err = set.Argument(name[0], path)
+	found, _ := inputs.Find(func(set *inputs.Set) error {
+		for _, a := range varying {
+			name, err := Substitute([]string{a.text}, p, nil)
+			if err == nil && a.index == 0 {
+				err = set.Program(name[0], c.Dir, environ)
+			} else if err == nil {
+				if path := fileArgument(c.Dir, name[0]); path != "" {
+					err = set.Argument(name[0], path)
+				}
+			}
+			if err != nil { // it changes the identity of the point until it can be read
+				set.Inputs["argument "+a.text] = "unknown: " + err.Error()
 			}
 		}
-		if err != nil { // it changes the identity of the point until it can be read
-			set.Inputs["argument "+a.text] = "unknown: " + err.Error()
-		}
-	}
-	return set.Inputs
+		return nil
+	})
+	return found.Inputs
 }

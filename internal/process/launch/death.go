@@ -1,13 +1,11 @@
 package launch
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/kernbench/kernbench/internal/process/culprit"
@@ -17,29 +15,17 @@ import (
 // report begins with its cause.
 const maxReport = 256 << 10
 
-// agentOutput keeps the first maxReport bytes that an agent writes to stderr.
-type agentOutput struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-func (o *agentOutput) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.buf = append(o.buf, p[:min(len(p), maxReport-len(o.buf))]...)
-	return len(p), nil
-}
-
-func (o *agentOutput) bytes() []byte {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return bytes.Clone(o.buf)
+// report returns what the agent has written to stderr.
+func (a *Agent) report() string {
+	buf := make([]byte, maxReport)
+	n, _ := a.stderr.ReadAt(buf, 0)
+	return strings.TrimSpace(string(buf[:n]))
 }
 
 // explainDeath adds the cause of an agent's death to an error, in one line: the signal or exit code, the resource limit
 // that was reached, and the file with the crash report.
 func (a *Agent) explainDeath(cause error, oomBefore int64) error {
-	report := strings.TrimSpace(string(a.stderr.bytes()))
+	report := a.report()
 	if errors.Is(cause, ErrAgentClosed) && report == "" {
 		return cause
 	}

@@ -197,7 +197,16 @@ func supervise(mark string) {
 
 func program(mark string, rank int, args ...string) Proc {
 	return Proc{Rank: rank, Argv: append([]string{self, "helper", mark}, args...),
-		Env: []string{"GOMAXPROCS=1", proctest.QuickExit}}
+		Env: overrides("GOMAXPROCS=1", proctest.QuickExit)}
+}
+
+func overrides(entries ...string) EnvOverrides {
+	set := EnvOverrides{}
+	for _, entry := range entries {
+		name, value, _ := strings.Cut(entry, "=")
+		set[name] = &value
+	}
+	return set
 }
 
 // scene is the environment of a test. At the end of the test no process may be left.

@@ -96,7 +96,7 @@ func TestPipelinesSettle(t *testing.T) {
 	s := newScene(t)
 	p := s.program(0)
 	p.Argv = []string{"/bin/sh", "-c", "(sleep 0.02; echo late) & exit 0"}
-	p.Env = []string{"PATH=" + os.Getenv("PATH")}
+	p.Env = overrides("PATH=" + os.Getenv("PATH"))
 	if o := s.wait(s.launch(Spec{Procs: []Proc{p}, settle: hangGuard})); o.Leftovers != 0 || s.read(0, "out") != "late\n" {
 		t.Errorf("%d leftovers, log %q", o.Leftovers, s.read(0, "out"))
 	}

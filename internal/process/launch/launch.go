@@ -49,31 +49,34 @@ const (
 	DefaultGrace = 2 * time.Second
 	// DefaultLogLimit is the number of bytes of one stream that are kept in its log file.
 	DefaultLogLimit = 256 << 20
-	// TailSize is the number of bytes at the end of each stream that are kept in memory.
-	TailSize = 8 << 10
 )
 
-// Proc is one process of a launch.
+// Proc is one process of a launch, on this host or at the host of a rank. Its JSON has what such a host needs to know.
 type Proc struct {
-	Rank int      // unique in the launch; identifies the process in events
-	Argv []string // Argv[0] without a slash is looked up in the PATH of Env
-	// Env is the complete environment; only TagVar is added. See [Environ].
-	Env        []string
-	Dir        string     // working directory; "" for the supervisor's own
-	ExtraFiles []*os.File // become descriptors 3, 4, ...; the caller closes its own copies
-	// Stdout and Stderr are log files that the agent creates or appends to. If empty, only the tail
-	// is kept. If they are equal, the process gets one pipe for both streams, which keeps the lines
+	Rank int         // unique in the launch; identifies the process in events
+	Argv ByteStrings // Argv[0] without a slash is looked up in the PATH of the process
+	// Env and Vars are applied to Spec.Environ; see [Environ]. A program without Vars starts its own ranks.
+	Env  EnvOverrides
+	Vars *RankVars
+	// Native keeps the launcher's variables and the descriptor that they name, for a library that joins the launcher's
+	// job through them. It can do so only once.
+	Native bool
+	Dir    string   `json:"-"` // working directory; "" for the supervisor's own
+	Files  []string // paths of files that become descriptors 3, 4, ...
+	// Stdout and Stderr are log files that the agent creates or appends to. If empty, the output is dropped. If they are
+	// equal, the process gets one pipe for both streams, which keeps the lines
 	// in the order in which they were written.
-	Stdout, Stderr string
+	Stdout, Stderr string `json:"-"`
 	// Read, where it is set, gets stdout or stderr instead of a log file, until no process has the stream open any more.
 	// See [Launch.AwaitOutput].
-	Read [2]func(io.Reader)
-	CPUs []int // CPU affinity; empty to inherit it
+	Read [2]func(io.Reader) `json:"-"`
+	CPUs []int              `json:"-"` // CPU affinity; empty to inherit it
 }
 
 // Spec describes one launch.
 type Spec struct {
-	Procs         []Proc        `json:"-"`
+	Procs         []Proc        `json:"-"` // by rank
+	Environ       []string      `json:"-"` // base of the environments; see Proc.Env
 	ReportEnv     ByteStrings   // variables to read back from each started process
 	Grace         time.Duration // 0 for DefaultGrace
 	LogLimit      int64         // bytes kept per stream; 0 for DefaultLogLimit
@@ -128,14 +131,13 @@ type Exit struct {
 type Stream struct {
 	Bytes    int64  // written by the process and its descendants
 	Dropped  int64  // missing from the log file, because of the limit or an error
-	Tail     []byte // last TailSize bytes
 	LogError string // why the log file could not be written; "" if it could
 }
 
 // Outcome is the end of a launch. Every process has exited and no descendant is left, except for
 // Survivors.
 type Outcome struct {
-	Exits     []Exit // in the order of Spec.Procs; after ErrAgentLost, only those known by then
+	Exits     []Exit // by rank; after ErrAgentLost, only those known by then
 	Reason    string // why the launch was stopped; "" if it ended by itself
 	Leftovers int    // number of descendants that outlived every rank and were killed
 	Survivors []int  // PIDs that could not be killed; the agent then refuses further launches
@@ -179,22 +181,86 @@ func (o Outcome) Failed() *Exit {
 	return nil
 }
 
+// Progress is what is known about a running launch, wherever its processes are. One goroutine reports; it never blocks.
+type Progress struct {
+	events  chan Event
+	started chan error // one value: nil once all processes run
+	ended   chan struct{}
+	exits   map[int]Exit // by rank; only the reporting goroutine may use it
+	outcome Outcome      // like err, set before ended is closed
+	err     error
+}
+
+// NewProgress returns the progress of a launch of n processes.
+func NewProgress(n int) *Progress {
+	return &Progress{events: make(chan Event, 2*n), started: make(chan error, 1), ended: make(chan struct{}),
+		exits: make(map[int]Exit, n)}
+}
+
+// Report adds an event.
+func (p *Progress) Report(e Event) {
+	if x, is := e.(Exit); is {
+		p.exits[x.Rank] = x
+	}
+	p.events <- e
+}
+
+// ReportStart says that all processes run, or why they do not. Only the first call counts.
+func (p *Progress) ReportStart(err error) {
+	select {
+	case p.started <- err:
+	default:
+	}
+}
+
+// End ends the launch. Where the outcome has no report of its own about an exit, it gets the one that was reported
+// before.
+func (p *Progress) End(outcome Outcome, err error) {
+	for rank, e := range p.exits {
+		if !slices.ContainsFunc(outcome.Exits, func(x Exit) bool { return x.Rank == rank }) {
+			outcome.Exits = append(outcome.Exits, e)
+		}
+	}
+	slices.SortFunc(outcome.Exits, func(a, b Exit) int { return cmp.Compare(a.Rank, b.Rank) })
+	p.outcome, p.err = outcome, err
+	p.ReportStart(err) // lost before all processes ran
+	close(p.events)
+	close(p.ended)
+}
+
+// AwaitStart returns when all processes run, or the reason why they do not. stop is called when ctx ends before the
+// launch does, and release after the launch.
+func (p *Progress) AwaitStart(ctx context.Context, stop func(StopRequest), release func()) error {
+	unhook := context.AfterFunc(ctx, func() { stop(StopRequest{Reason: context.Cause(ctx).Error()}) })
+	err := <-p.started
+	if err != nil {
+		unhook()
+		release()
+		return fmt.Errorf("launching: %w", WithLimit(err))
+	}
+	go func() { <-p.ended; unhook(); release() }()
+	return nil
+}
+
+// Events delivers events, in order for each rank. The channel is closed at the end of the launch. Callers may ignore it.
+func (p *Progress) Events() <-chan Event { return p.events }
+
+// Wait returns when the launch has ended and none of its processes is left. A failed rank is not an error. After
+// ErrAgentLost, or ErrAgentClosed for an agent that did not respond, the outcome has only the exits known by then.
+func (p *Progress) Wait() (Outcome, error) {
+	<-p.ended
+	return p.outcome, p.err
+}
+
 // Launch is a running launch.
 type Launch struct {
-	agent       *Agent
-	id          int
-	spec        Spec
-	events      chan Event
-	startResult chan error // one value: nil once all processes run
-	readers     *sync.WaitGroup
-
+	*Progress
+	agent    *Agent
+	id       int
+	spec     Spec
+	readers  *sync.WaitGroup
 	stopping sync.Once
-	// Only receiveReplies may use exits (by rank), outcome and err until done is closed.
-	exits   map[int]Exit
-	done    chan struct{}
-	ending  atomic.Bool // the agent is ending the launch without a request to do so
-	outcome Outcome
-	err     error
+	ending   atomic.Bool // the agent is ending the launch without a request to do so
 }
 
 // Launch starts the processes and returns when all of them run their programs. If one cannot be started, Launch kills
@@ -211,19 +277,19 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	procs, files, err := a.encode(spec.Procs)
+	procs, files, err := a.encode(spec)
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
 	if err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
 	spec.Grace = cmp.Or(spec.Grace, DefaultGrace)
 	spec.LogLimit = cmp.Or(spec.LogLimit, DefaultLogLimit)
 	spec.settle = cmp.Or(spec.settle, settleTime)
-	n := len(procs)
-	l := &Launch{
-		// Room for every Started and Exit, so that the receiver never blocks.
-		agent: a, spec: spec, events: make(chan Event, 2*n),
-		startResult: make(chan error, 1), exits: make(map[int]Exit, n), done: make(chan struct{}), readers: readers,
-	}
+	l := &Launch{Progress: NewProgress(len(procs)), agent: a, spec: spec, readers: readers}
 	if err := a.setCurrent(l); err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
@@ -241,20 +307,16 @@ func (a *Agent) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		// cleans up after it.
 		a.cmd.Process.Kill()
 		stopForwarding()
-		if begun := <-l.startResult; connection.IsDisconnect(err) {
+		if begun := <-l.started; connection.IsDisconnect(err) {
 			err = begun // the reason why the agent no longer reads
 		} else {
 			err = errors.Join(err, begun)
 		}
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	release := context.AfterFunc(ctx, func() { l.Stop(StopRequest{Reason: context.Cause(ctx).Error()}) })
-	if err := <-l.startResult; err != nil {
-		release()
-		stopForwarding()
-		return nil, fmt.Errorf("launching: %w", WithLimit(err))
+	if err := l.AwaitStart(ctx, l.Stop, stopForwarding); err != nil {
+		return nil, err
 	}
-	go func() { <-l.done; release(); stopForwarding() }()
 	return l, nil
 }
 
@@ -314,10 +376,6 @@ func (a *Agent) setCurrent(l *Launch) error {
 	return nil
 }
 
-// Events delivers events in order: every Started, then the Exits. The channel is closed at the end
-// of the launch. Callers may ignore it.
-func (l *Launch) Events() <-chan Event { return l.events }
-
 // Stop ends the launch. It sends SIGTERM to every process and descendant, and SIGKILL to the ones that are left after
 // Spec.Grace. Stop does not wait. Only the first call has an effect.
 func (l *Launch) Stop(r StopRequest) {
@@ -354,13 +412,6 @@ func CatchUserSignals() {
 	}
 }
 
-// Wait returns when the launch has ended and none of its processes is left. A failed rank is not an error. After
-// ErrAgentLost, or ErrAgentClosed for an agent that did not respond, the outcome has only the exits known by then.
-func (l *Launch) Wait() (Outcome, error) {
-	<-l.done
-	return l.outcome, l.err
-}
-
 // Ending reports whether the agent is dead, dying or about to be killed, or is ending the launch without a request.
 // Later failures of the processes are consequences of that. [Launch.Wait] returns the reason.
 func (l *Launch) Ending() bool {
@@ -377,38 +428,19 @@ func (l *Launch) Ending() bool {
 func (l *Launch) handle(r reply) {
 	switch {
 	case r.Refused != "":
-		l.startResult <- errors.New(r.Refused)
+		l.ReportStart(errors.New(r.Refused))
 	case r.Launched != nil:
 		for _, s := range r.Launched {
-			l.events <- s
+			l.Report(s)
 		}
-		l.startResult <- nil
+		l.ReportStart(nil)
 	case r.Exited != nil:
-		l.exits[r.Exited.Rank] = *r.Exited
-		l.events <- *r.Exited
+		l.Report(*r.Exited)
 	case r.Ending:
 		l.ending.Store(true)
 	case r.Done != nil:
-		l.end(*r.Done, nil)
+		l.End(*r.Done, nil)
 	}
-}
-
-// end publishes the outcome. A lost agent has not sent one, so end fills in the exits that the agent had reported.
-func (l *Launch) end(outcome Outcome, err error) {
-	if err != nil {
-		for _, p := range l.spec.Procs {
-			if e, ok := l.exits[p.Rank]; ok {
-				outcome.Exits = append(outcome.Exits, e)
-			}
-		}
-	}
-	l.outcome, l.err = outcome, err
-	select {
-	case l.startResult <- err: // lost before all processes ran
-	default:
-	}
-	close(l.events)
-	close(l.done)
 }
 
 // recall runs RecallCommand on behalf of a lost agent. The kernel has killed the agent's launchers, so their remote

@@ -14,8 +14,11 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
+	"github.com/kernbench/kernbench/internal/host/jobenv"
 )
 
 // request is a frame from the supervisor to the agent. Exactly one field is set. Files are sent in
@@ -162,13 +165,10 @@ func ParseCommand(text string) (words []string, err error) {
 	return words, nil
 }
 
-// maxCPUs is the size of the kernel's cpu_set_t.
-const maxCPUs = 1024
-
-// encode validates all processes and converts them to their wire form. A file that several
-// processes share is sent once.
-func (a *Agent) encode(procs []Proc) ([]procRequest, []*os.File, error) {
-	if len(procs) == 0 {
+// encode validates all processes of a launch and converts them to their wire form. A file that several processes share
+// is opened and sent once. The caller closes the files.
+func (a *Agent) encode(spec Spec) (out []procRequest, files []*os.File, err error) {
+	if len(spec.Procs) == 0 {
 		return nil, nil, errors.New("no process to start")
 	}
 	cwd, err := os.Getwd()
@@ -181,65 +181,78 @@ func (a *Agent) encode(procs []Proc) ([]procRequest, []*os.File, error) {
 		}
 		return []byte(path)
 	}
-	var faults []error
-	var files []*os.File
-	var out []procRequest
-	index := make(map[*os.File]int)
-	seen := make(map[int]bool)
-	for _, p := range procs {
-		for _, fault := range p.faults() {
-			faults = append(faults, fmt.Errorf("rank %d: %w", p.Rank, fault))
-		}
-		if seen[p.Rank] {
-			faults = append(faults, fmt.Errorf("rank %d: duplicate rank", p.Rank))
-		}
-		seen[p.Rank] = true
+	index := make(map[string]int) // of files, by path
+	for _, p := range spec.Procs {
 		w := procRequest{
-			Rank: p.Rank, Argv: p.Argv, Env: EnvOverrides{TagVar: &a.tag}.Apply(p.Env), Dir: absolute(p.Dir),
+			Rank: p.Rank, Argv: p.Argv, Env: p.environ(spec.Environ, a.tag), Dir: absolute(cmp.Or(p.Dir, cwd)),
 			Stdout: absolute(p.Stdout), Stderr: absolute(p.Stderr), CPUs: p.CPUs,
 		}
-		if p.Dir == "" {
-			w.Dir = []byte(cwd)
-		}
-		for _, f := range p.ExtraFiles {
-			if _, ok := index[f]; !ok {
-				index[f] = len(files)
+		for _, path := range p.Files {
+			if _, ok := index[path]; !ok {
+				f, err := os.OpenFile(path, os.O_RDWR, 0)
+				if err != nil {
+					return nil, files, fmt.Errorf("rank %d: opening a file for it: %w", p.Rank, WithLimit(err))
+				}
+				index[path] = len(files)
 				files = append(files, f)
 			}
-			w.Files = append(w.Files, index[f])
+			w.Files = append(w.Files, index[path])
+		}
+		if fd, is := p.launcherFD(spec.Environ); is {
+			own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+			if err != nil {
+				return nil, files, fmt.Errorf("rank %d: the launcher's descriptor %d: %w", p.Rank, fd, err)
+			}
+			w.Files = append(w.Files, len(files))
+			files = append(files, os.NewFile(uintptr(own), "the launcher's descriptor"))
+		}
+		if err := w.check(); err != nil {
+			return nil, files, fmt.Errorf("rank %d: %w", p.Rank, err)
 		}
 		out = append(out, w)
 	}
-	return out, files, errors.Join(faults...)
+	return out, files, nil
 }
 
-// faults returns the mistakes in a Proc for which the kernel would only report "invalid argument".
-func (p Proc) faults() (faults []error) {
-	if p.Rank < 0 {
-		faults = append(faults, errors.New("the rank is negative"))
+// check returns mistakes for which the kernel would only report "invalid argument".
+func (p procRequest) check() error {
+	switch {
+	case len(p.Argv) == 0 || p.Argv[0] == "":
+		return errors.New("no program in argv")
+	case strings.ContainsRune(strings.Join(p.Argv, ""), 0):
+		return fmt.Errorf("an argument holds a NUL byte: %q", p.Argv)
 	}
-	if len(p.Argv) == 0 || p.Argv[0] == "" {
-		faults = append(faults, errors.New("no program in argv"))
+	if entry, is := lists.First(p.Env, func(e string) bool { return strings.ContainsRune(e, 0) }); is {
+		return fmt.Errorf("environment entry %q holds a NUL byte", entry)
 	}
-	for i, arg := range p.Argv {
-		if strings.ContainsRune(arg, 0) {
-			faults = append(faults, fmt.Errorf("argument %d holds a NUL byte", i))
-		}
+	return nil
+}
+
+// pmiVar is Hydra's variable that names the descriptor which connects MPICH to it.
+const pmiVar = "PMI_FD"
+
+// launcherFD returns the descriptor that the launcher has left open for a native process.
+func (p Proc) launcherFD(base []string) (fd int, is bool) {
+	fd, err := strconv.Atoi(jobenv.Variable(base, pmiVar))
+	_, replaced := p.Env[pmiVar]
+	return fd, p.Native && err == nil && !replaced
+}
+
+// environ returns the environment of the process. The launcher's descriptor follows the files.
+func (p Proc) environ(base []string, tag string) []string {
+	if !p.Native {
+		return append(Environ(base, p.Env, p.Vars), TagVar+"="+tag)
 	}
-	for _, entry := range p.Env {
-		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" || strings.ContainsRune(entry, 0) {
-			faults = append(faults, fmt.Errorf("environment entry %q is not NAME=value without NUL bytes", entry))
-		}
+	set := EnvOverrides{TagVar: &tag}
+	for name, value := range p.Vars.Values() {
+		set[name] = &value
 	}
-	for _, cpu := range p.CPUs {
-		if cpu < 0 || cpu >= maxCPUs {
-			faults = append(faults, fmt.Errorf("CPU %d is not between 0 and %d", cpu, maxCPUs-1))
-		}
+	if _, is := p.launcherFD(base); is {
+		moved := strconv.Itoa(3 + len(p.Files))
+		set[pmiVar] = &moved
 	}
-	if slices.Contains(p.ExtraFiles, nil) {
-		faults = append(faults, errors.New("an extra file is nil"))
-	}
-	return faults
+	maps.Copy(set, p.Env)
+	return set.Apply(base)
 }
 
 const (

@@ -1,8 +1,10 @@
 package launch
 
 import (
-	"bytes"
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/kernbench/kernbench/internal/base/must"
 	"github.com/kernbench/kernbench/internal/host/dynlib"
 	"github.com/kernbench/kernbench/internal/process/connection"
 )
@@ -99,24 +102,6 @@ func TestEnvironProperties(t *testing.T) {
 	})
 }
 
-func TestTailKeepsTheLastBytes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var all []byte
-		var last tail
-		for i, n := range rapid.SliceOf(rapid.IntRange(0, 3*TailSize)).Draw(t, "sizes") {
-			block := bytes.Repeat([]byte{byte(i)}, n)
-			all = append(all, block...)
-			last.Write(block)
-			if cap(last.buf) > 8*TailSize {
-				t.Fatalf("the tail has grown to %d bytes", cap(last.buf))
-			}
-		}
-		if want := all[max(0, len(all)-TailSize):]; !bytes.Equal(last.bytes(), want) {
-			t.Fatalf("tail of %d bytes, want %d", len(last.bytes()), len(want))
-		}
-	})
-}
-
 func TestOOMKills(t *testing.T) {
 	if n := parseOOMKills("pgfault 5\noom_kill 3\nnuma 7\n"); n != 3 {
 		t.Errorf("%d, want 3", n)
@@ -167,5 +152,22 @@ func TestParseCommand(t *testing.T) {
 	}
 	if _, err := ParseCommand(`a "b`); err == nil {
 		t.Error("a quote that is not closed is accepted")
+	}
+}
+
+// The variables and the descriptor of the launcher reach a native process.
+func TestNative(t *testing.T) {
+	file := must.Get(os.Create(filepath.Join(t.TempDir(), "pmi")))(t)
+	defer file.Close()
+	base := []string{fmt.Sprintf("PMI_FD=%d", file.Fd()), "A=1", "B=1"}
+	three := "3"
+	p := Proc{Argv: []string{"x"}, Env: EnvOverrides{"B": nil, "C": &three}, Native: true, Files: []string{file.Name()}}
+	procs, files, err := (&Agent{tag: "tag"}).encode(Spec{Procs: []Proc{p}, Environ: base})
+	must.Do(t, err)
+	if got := strings.Join(procs[0].Env, " "); got != "A=1 C=3 KERNBENCH_LAUNCH=tag PMI_FD=4" || len(files) != 2 {
+		t.Errorf("%s, %d files", got, len(files))
+	}
+	if ours, theirs := must.Get(file.Stat())(t), must.Get(files[1].Stat())(t); !os.SameFile(ours, theirs) {
+		t.Error("another file than the launcher's")
 	}
 }

@@ -3,12 +3,10 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -150,33 +148,6 @@ func LookPath(name, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("looking for %s in PATH=%s: not found", name, path)
 }
 
-// tail keeps the last TailSize bytes written to it.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := len(p)
-	if len(p) > TailSize {
-		p = p[len(p)-TailSize:]
-	}
-	// Drop the old half only when the buffer has twice the size, so that each byte is moved about once.
-	if len(t.buf)+len(p) > 2*TailSize {
-		t.buf = append(t.buf[:0], t.buf[len(t.buf)-min(TailSize, len(t.buf)):]...)
-	}
-	t.buf = append(t.buf, p...)
-	return n, nil
-}
-
-func (t *tail) bytes() []byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return append([]byte(nil), t.buf[max(0, len(t.buf)-TailSize):]...)
-}
-
 // capture copies one output stream from a pipe to a log file. It continues to read even if the file cannot be written,
 // so that the program never blocks on a full pipe.
 type capture struct {
@@ -188,7 +159,6 @@ type capture struct {
 	bytesRead atomic.Int64 // bytes read so far
 
 	stream Stream // only run may use it until done is closed
-	tail   tail
 }
 
 // newCapture opens the pipe, and the log unless path is empty.
@@ -252,12 +222,10 @@ func (c *capture) run() {
 			break // end of file, or the deadline set by finish
 		}
 	}
-	c.stream.Tail = c.tail.bytes()
 	c.closeLog()
 }
 
 func (c *capture) store(p []byte) {
-	c.tail.Write(p)
 	logged := c.stream.Bytes - c.stream.Dropped
 	c.stream.Bytes += int64(len(p))
 	n := 0
@@ -313,5 +281,3 @@ func (c *capture) finish(idleLimit time.Duration) Stream {
 
 // maxPipe is the largest pipe buffer that the kernel grants to ordinary users.
 const maxPipe = 1 << 20
-
-var _ io.Writer = (*tail)(nil)

@@ -43,7 +43,7 @@ type Agent struct {
 	conn   *connection.Conn
 	tag    string
 	group  *controlGroup // of the agent and all its descendants; nil if there is none
-	stderr *agentOutput  // the agent's own messages
+	stderr *os.File      // the agent's own messages
 	logDir string        // for a crash report; see Start
 	// oomBefore is the kernel's count of out-of-memory kills at the start.
 	oomBefore int64
@@ -69,14 +69,18 @@ func Start(ctx context.Context, logDir string) (*Agent, error) {
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
 	defer theirs.Close()
-	a := &Agent{conn: conn, tag: rand.Text(), stderr: new(agentOutput), logDir: logDir, oomBefore: oomKills(),
-		ended: make(chan struct{})}
-	if err := becomeSubreaper(); err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("starting the launch agent: %w", err)
+	a := &Agent{conn: conn, tag: rand.Text(), logDir: logDir, oomBefore: oomKills(), ended: make(chan struct{})}
+	fd, err := unix.MemfdCreate("kernbench-agent", unix.MFD_CLOEXEC)
+	if err == nil {
+		a.stderr = os.NewFile(uintptr(fd), "the agent's messages")
+		if err = becomeSubreaper(); err == nil {
+			if err = a.spawn(theirs); err != nil {
+				leaveSubreaper()
+			}
+		}
 	}
-	if err := a.spawn(theirs); err != nil {
-		leaveSubreaper()
+	if err != nil {
+		a.stderr.Close()
 		conn.Close()
 		return nil, fmt.Errorf("starting the launch agent: %w", err)
 	}
@@ -106,7 +110,6 @@ func (a *Agent) spawn(socket *os.File) (err error) {
 			Env:        append(os.Environ(), agentVar+"=1"),
 			Stderr:     a.stderr,
 			ExtraFiles: []*os.File{socket},
-			WaitDelay:  time.Second,
 			SysProcAttr: &syscall.SysProcAttr{
 				Setsid:    true,            // the supervisor decides what a Ctrl-C at the terminal means
 				Pdeathsig: syscall.SIGCONT, // a stopped agent must be continued to notice the end of the supervisor
@@ -268,6 +271,7 @@ func (a *Agent) cleanUp(cause error) {
 	leaveSubreaper()
 	a.conn.Close()
 	cause = a.explainDeath(cause, a.oomBefore)
+	a.stderr.Close()
 	if left != nil {
 		cause = errors.Join(cause, left)
 	}
@@ -283,7 +287,7 @@ func (a *Agent) cleanUp(cause error) {
 		l.handle(*a.finalReply)
 	default:
 		l.recall()
-		l.end(Outcome{}, cause)
+		l.End(Outcome{}, cause)
 	}
 }
 

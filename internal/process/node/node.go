@@ -185,7 +185,8 @@ func (n *node) start(ctx context.Context, round *Round) (*launch.Launch, error) 
 		return nil, err
 	}
 	// The output is not limited here, so the agent does not limit it either.
-	spec := launch.Spec{Procs: procs, Grace: n.spec.Grace, LogLimit: 1 << 62, ForwardSignals: launch.UserSignals}
+	spec := launch.Spec{Procs: procs, Environ: n.spec.Environ, Grace: n.spec.Grace, LogLimit: 1 << 62,
+		ForwardSignals: launch.UserSignals}
 	if len(round.Hosts) > 1 {
 		// The other nodes consider a silent node dead, so its ranks must end too. But they must not end before the
 		// other nodes give this one up, because their end would then look like the cause. On a single node, a
@@ -401,8 +402,7 @@ func (n *node) processes(round *Round) ([]launch.Proc, error) {
 			vars.MasterPort = n.spec.MasterPort
 		}
 		_ = os.Remove(n.errorFile(vars.Rank)) // of an earlier job with the same --log-dir
-		p := launch.Proc{Rank: vars.Rank, Argv: n.spec.Program,
-			Env: launch.Environ(n.spec.Environ, n.variables(round, vars), &vars)}
+		p := launch.Proc{Rank: vars.Rank, Argv: n.spec.Program, Env: n.variables(round, vars), Vars: &vars}
 		if shares != nil {
 			p.CPUs = shares[local]
 		}

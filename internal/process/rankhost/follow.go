@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -99,7 +98,7 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 			return false
 		case m.Launch != nil:
 			h.mu.Lock()
-			h.id, h.grace = m.Launch.ID, m.Launch.Grace
+			h.id, h.grace = m.Launch.ID, m.Launch.Spec.Grace
 			h.mu.Unlock()
 			h.work.Go(func() { h.start(m.Launch) })
 		case m.Stop != nil:
@@ -151,27 +150,14 @@ func (h *rankHost) start(o *launchOrder) {
 // run starts one process as rank 0 ordered, forwards its output and events to rank 0, and waits for
 // its end.
 func (h *rankHost) run(o *launchOrder) (*launch.Outcome, error) {
-	proc := launch.Proc{Rank: h.cfg.Rank, Argv: o.Argv, Dir: string(o.Dir)}
-	for _, path := range o.Files {
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			return nil, fmt.Errorf("opening a file of rank 0: %w", err)
-		}
-		defer f.Close()
-		proc.ExtraFiles = append(proc.ExtraFiles, f)
-	}
-	o.Vars.LocalRank, o.Vars.LocalWorldSize = h.cfg.LocalRank, h.cfg.LocalSize
-	if o.Native {
-		proc.Env, proc.ExtraFiles = nativeEnv(h.cfg.Environ, o.envWithRank(), proc.ExtraFiles)
-	} else {
-		proc.Env = launch.Environ(h.cfg.Environ, o.Env, &o.Vars)
-	}
+	proc, spec := o.Proc, o.Spec
+	proc.Dir, proc.Vars.LocalRank, proc.Vars.LocalWorldSize = string(o.Dir), h.cfg.LocalRank, h.cfg.LocalSize
 	for i := range proc.Read {
 		proc.Read[i] = func(stream io.Reader) { h.forward(stream, i == 1) }
 	}
-	l, err := h.launchProc(launch.Spec{Procs: []launch.Proc{proc}, ReportEnv: o.ReportEnv, Grace: o.Grace,
-		ForwardSignals: o.ForwardSignals,
-		StoppedLimit:   connection.SilenceLimit})
+	spec.Procs, spec.Environ, spec.StoppedLimit = []launch.Proc{proc}, h.cfg.Environ, connection.SilenceLimit
+	spec.StopOnFailure = false // rank 0 decides
+	l, err := h.launchProc(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -186,16 +172,6 @@ func (h *rankHost) run(o *launchOrder) (*launch.Outcome, error) {
 	outcome, err := l.Wait()
 	l.AwaitOutput() // all output is sent before the result
 	return &outcome, err
-}
-
-// envWithRank returns the overrides of Env, and the rank variables that Env does not override.
-func (o *launchOrder) envWithRank() launch.EnvOverrides {
-	set := launch.EnvOverrides{}
-	for name, value := range o.Vars.Values() {
-		set[name] = &value
-	}
-	maps.Copy(set, o.Env)
-	return set
 }
 
 // launchProc starts a launch, with a new agent if the last one was killed.
@@ -232,19 +208,6 @@ func (h *rankHost) forward(read io.Reader, ofStderr bool) {
 			return
 		}
 	}
-}
-
-// nativeEnv returns the environment of a process that joins the launcher's own job. A descriptor
-// that the launcher has left open for it gets a new number.
-func nativeEnv(environ []string, set launch.EnvOverrides, files []*os.File) ([]string, []*os.File) {
-	const pmi = "PMI_FD" // Hydra's variable, which names the descriptor that connects MPICH to it
-	fd, err := strconv.Atoi(jobenv.Variable(environ, pmi))
-	if _, replaced := set[pmi]; err == nil && !replaced {
-		moved := strconv.Itoa(3 + len(files))
-		set[pmi] = &moved
-		files = append(files, os.NewFile(uintptr(fd), "the launcher's descriptor"))
-	}
-	return set.Apply(environ), files
 }
 
 // The variables that make a program a guard: the address of its supervisor, the name of that host,
@@ -342,7 +305,8 @@ func guardConfigFromEnv(env map[string]string, environ []string) (Config, error)
 		job = &jobenv.Job{Size: 1, LocalSize: 1}
 	}
 	cfg := guardConfig(addr.Addr().String(), int(addr.Port()), env[guardSecretVar], job.Size, guardTimeout)
-	cfg.Rank, cfg.LocalRank, cfg.LocalSize, cfg.Environ = job.Rank, job.LocalRank, job.LocalSize, environ
+	cfg.Rank, cfg.LocalRank, cfg.LocalSize = job.Rank, job.LocalRank, job.LocalSize
+	cfg.Environ = launch.EnvOverrides{guardVar: nil, guardHostVar: nil, guardSecretVar: nil}.Apply(environ)
 	if cfg.Name, err = os.Hostname(); err != nil {
 		return cfg, err
 	}
@@ -357,9 +321,4 @@ func checkReachable(addr netip.Addr, theirs, ours string) error {
 			"interface; choose the network with --interface", ours, theirs)
 	}
 	return nil
-}
-
-// RemoveGuardVars removes the variables of Guards.Vars from the environment of a program.
-func RemoveGuardVars(set map[string]*string) {
-	set[guardVar], set[guardHostVar], set[guardSecretVar] = nil, nil, nil
 }

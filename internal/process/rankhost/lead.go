@@ -90,9 +90,6 @@ func (l *Leader) Lost() *LostError {
 // host.
 func (l *Leader) Addr() string { return l.coordinator.leaderAddr }
 
-// FirstRankAddr returns the address at which other ranks reach the host of rank 0, or "" if all are on this host.
-func (l *Leader) FirstRankAddr() string { return cmp.Or(l.coordinator.firstRankAddr, l.Addr()) }
-
 // Interrupted returns a channel that is closed when a signal tells one of the ranks to end. Such a signal is meant for
 // the whole job.
 func (l *Leader) Interrupted() <-chan struct{} { return l.coordinator.interrupted }
@@ -112,16 +109,18 @@ func (l *Leader) end(m message) {
 	}
 }
 
-// Launch starts a process at every rank's host and returns when all run. When ctx ends, at any
+// Launch starts a process at every rank's host and returns when all run. [Launch.Wait] returns a [LostError] if one is
+// lost. When ctx ends, at any
 // time, the launch is stopped. Only one launch may run at a time.
-func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
-	if err := context.Cause(ctx); err != nil {
-		return nil, fmt.Errorf("launching: %w", err)
+func (l *Leader) Launch(ctx context.Context, spec launch.Spec) (*Launch, error) {
+	err := context.Cause(ctx)
+	if err == nil && len(spec.Procs) != l.cfg.Size {
+		err = fmt.Errorf("%d processes for %d ranks", len(spec.Procs), l.cfg.Size)
 	}
-	if len(spec.Procs) != l.cfg.Size {
-		return nil, fmt.Errorf("launching: %d processes for %d ranks", len(spec.Procs), l.cfg.Size)
+	var run *Launch
+	if err == nil {
+		run, err = newLaunch(l, spec)
 	}
-	run, err := newLaunch(l, spec)
 	if err != nil {
 		return nil, fmt.Errorf("launching: %w", err)
 	}
@@ -134,13 +133,9 @@ func (l *Leader) Launch(ctx context.Context, spec Spec) (*Launch, error) {
 		run.closeLogs()
 		return nil, fmt.Errorf("launching: %w", err)
 	}
-	release := context.AfterFunc(ctx, func() { run.Stop(launch.StopRequest{Reason: context.Cause(ctx).Error()}) })
-	if err := <-run.startResult; err != nil {
-		release()
-		<-run.done
-		return nil, fmt.Errorf("launching: %w", err)
+	if err := run.AwaitStart(ctx, run.Stop, func() { run.Wait() }); err != nil {
+		return nil, err
 	}
-	go func() { <-run.done; release() }()
 	return run, nil
 }
 
@@ -156,7 +151,7 @@ type coordinator struct {
 
 	waited           time.Duration
 	leaderAddr       string
-	firstRankAddr    string        // see FirstRankAddr
+	firstRankAddr    string        // at which other ranks reach the host of rank 0, or "" if all are on this host
 	cpus             map[int][]int // by connection number
 	interruptedPeers map[int]bool  // told to end, by connection number
 	launch           *Launch
@@ -288,38 +283,36 @@ func (c *coordinator) begin(run *Launch) (orders []action, err error) {
 	c.launches++
 	run.id = c.launches
 	return lists.Map(c.group.Members, func(m *connection.Member) action {
-		return action{Peer: m.Peer, Message: message{Launch: &launchOrder{run.id, run.spec.Procs[m.Rank], run.spec}}}
+		p := run.spec.Procs[m.Rank]
+		vars := *p.Vars
+		p.Rank, p.Vars, vars.MasterAddr = m.Rank, &vars, cmp.Or(c.firstRankAddr, c.leaderAddr)
+		return action{Peer: m.Peer, Message: message{Launch: &launchOrder{run.id, p, []byte(p.Dir), run.spec}}}
 	}), nil
 }
 
 // Launch is a running launch with a process at the host of every rank. To the caller it behaves
 // like a launch on one host.
 type Launch struct {
-	leader      *Leader
-	spec        Spec
-	events      chan launch.Event
-	startResult chan error // one value: nil once all processes run
+	*launch.Progress
+	leader *Leader
+	spec   launch.Spec
 
-	// The fields below belong to the coordinator until done is closed.
+	// The fields below belong to the coordinator.
 	id        int
 	stopped   bool
 	started   int
 	open      []bool // by rank: it has not ended, failed or been lost
 	openRanks int    // number of open ranks
-	exits     []*launch.Exit
 	logs      [][2]*os.File
 	dropped   [][2]int64
 	outcome   launch.Outcome
 	err       error
-	done      chan struct{}
 }
 
-func newLaunch(l *Leader, spec Spec) (*Launch, error) {
+func newLaunch(l *Leader, spec launch.Spec) (*Launch, error) {
 	n := len(spec.Procs)
-	// Room for every Started and Exit, so that the coordinator never blocks.
-	r := &Launch{leader: l, spec: spec, events: make(chan launch.Event, 2*n), startResult: make(chan error, 1),
-		open: make([]bool, n), openRanks: n,
-		exits: make([]*launch.Exit, n), logs: make([][2]*os.File, n), dropped: make([][2]int64, n), done: make(chan struct{})}
+	r := &Launch{Progress: launch.NewProgress(n), leader: l, spec: spec, open: make([]bool, n), openRanks: n,
+		logs: make([][2]*os.File, n), dropped: make([][2]int64, n)}
 	for rank, p := range spec.Procs {
 		r.open[rank] = true
 		for i, path := range []string{p.Stdout, p.Stderr} {
@@ -347,10 +340,6 @@ func (r *Launch) closeLogs() {
 	}
 }
 
-// Events delivers events, in order for each rank. The channel is closed at the end of the launch.
-// Callers may ignore it.
-func (r *Launch) Events() <-chan launch.Event { return r.events }
-
 // Stop ends the launch everywhere, see [launch.Launch.Stop]. It does not wait. Only the first call
 // counts.
 func (r *Launch) Stop(s launch.StopRequest) {
@@ -366,13 +355,6 @@ func (r *Launch) stop(s launch.StopRequest) []action {
 	return r.leader.coordinator.toAll(message{Stop: &s})
 }
 
-// Wait returns when the launch has ended and nothing of it is left at any reachable rank host. The
-// error is a [LostError] if one is lost.
-func (r *Launch) Wait() (launch.Outcome, error) {
-	<-r.done
-	return r.outcome, r.err
-}
-
 // Ending reports whether a rank is lost. Later failures of the others are consequences of that.
 func (r *Launch) Ending() bool { return r.leader.Lost() != nil }
 
@@ -383,13 +365,12 @@ func (r *Launch) receive(rank int, m message) []action {
 	case m.Output != nil:
 		r.writeLog(rank, m.Output)
 	case m.Started != nil:
-		r.events <- *m.Started
+		r.Report(*m.Started)
 		if r.started++; r.started == len(r.spec.Procs) {
-			r.reportStart(nil)
+			r.ReportStart(nil)
 		}
 	case m.Exited != nil:
-		r.exits[rank] = m.Exited
-		r.events <- *m.Exited
+		r.Report(*m.Exited)
 		if r.spec.StopOnFailure && m.Exited.Failed() {
 			return r.stop(launch.StopRequest{Reason: m.Exited.String()})
 		}
@@ -406,13 +387,6 @@ func (r *Launch) receive(rank int, m message) []action {
 		return r.fail(rank, fmt.Errorf("rank %d: %s", rank, m.Failed))
 	}
 	return nil
-}
-
-func (r *Launch) reportStart(err error) {
-	select {
-	case r.startResult <- err:
-	default:
-	}
 }
 
 // writeLog writes output to the rank's log, and counts what could not be written.
@@ -452,7 +426,7 @@ func (r *Launch) finish(rank int, outcome *launch.Outcome, err error) {
 		for _, x := range outcome.Exits {
 			x.Stdout.Dropped += r.dropped[rank][0]
 			x.Stderr.Dropped += r.dropped[rank][1]
-			r.exits[rank] = &x // replaces the exit without streams
+			r.outcome.Exits = append(r.outcome.Exits, x)
 		}
 		if len(outcome.Survivors) > 0 && r.err == nil {
 			r.err = fmt.Errorf("rank %d: processes %v could not be killed", rank, outcome.Survivors)
@@ -461,14 +435,7 @@ func (r *Launch) finish(rank int, outcome *launch.Outcome, err error) {
 	if r.openRanks--; r.openRanks > 0 {
 		return
 	}
-	for _, x := range r.exits {
-		if x != nil {
-			r.outcome.Exits = append(r.outcome.Exits, *x)
-		}
-	}
 	r.closeLogs()
 	r.leader.coordinator.launch = nil
-	r.reportStart(r.err)
-	close(r.events)
-	close(r.done)
+	r.End(r.outcome, r.err)
 }

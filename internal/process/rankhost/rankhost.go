@@ -62,31 +62,6 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("the process of rank %d (host %s, pid %d) was lost: %s", e.Rank, e.Host, e.PID, e.Cause)
 }
 
-// Proc is the process to start at a rank's host.
-type Proc struct {
-	Argv launch.ByteStrings
-	Dir  []byte // "" for the rank host's own; bytes, because it may not be UTF-8
-	// Env is applied to the rank host's environment without the launcher's variables (see
-	// [launch.Environ]).
-	Env  launch.EnvOverrides
-	Vars launch.RankVars // LocalRank and LocalWorldSize are filled in by the rank host
-	// Native keeps the launcher's variables and the descriptors they name, for a library that joins
-	// the launcher's job through them. It can do so only once.
-	Native bool
-	Files  []string // opened by the rank host as descriptors 3, 4, ...; for jobs on one host
-	Stdout string   `json:"-"` // log file at rank 0; "" drops the stream
-	Stderr string   `json:"-"`
-}
-
-// Spec describes one launch: a process for every rank.
-type Spec struct {
-	Procs          []Proc `json:"-"` // by rank
-	ReportEnv      []string
-	StopOnFailure  bool
-	Grace          time.Duration    // see [launch.Spec]
-	ForwardSignals []syscall.Signal // from a rank host to its process
-}
-
 // message is one frame in either direction. Exactly one field is set, or none in a heartbeat.
 type message struct {
 	// From a follower.
@@ -116,9 +91,10 @@ type join struct {
 
 // launchOrder is one rank's part of a launch.
 type launchOrder struct {
-	ID int `json:"id"`
-	Proc
-	Spec
+	ID   int         `json:"id"`
+	Proc launch.Proc `json:"proc"`
+	Dir  []byte      `json:"dir"` // of the process; bytes, because it may not be UTF-8
+	Spec launch.Spec `json:"spec"`
 }
 
 type output struct {

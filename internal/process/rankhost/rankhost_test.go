@@ -90,12 +90,12 @@ func TestStopHung(t *testing.T) {
 	t.Parallel()
 	for _, configs := range meetings(t, 2) {
 		l, _ := job(t, configs)
-		var procs []Proc
+		var procs []launch.Proc
 		for rank := range configs {
-			procs = append(procs, Proc{Argv: []string{"sleep", "3600"},
-				Vars: launch.RankVars{Rank: rank, WorldSize: len(configs)}})
+			procs = append(procs, launch.Proc{Argv: []string{"sleep", "3600"},
+				Vars: &launch.RankVars{Rank: rank, WorldSize: len(configs)}})
 		}
-		run := must.Get(l.Launch(t.Context(), Spec{Procs: procs}))(t)
+		run := must.Get(l.Launch(t.Context(), launch.Spec{Procs: procs}))(t)
 		run.Stop(launch.StopRequest{Reason: "planted", Hung: true})
 		out, err := run.Wait()
 		if err != nil || len(out.Exits) != 2 || out.Exits[0].Activity == nil || out.Exits[1].Activity == nil {
@@ -130,17 +130,17 @@ func TestLaunches(t *testing.T) {
 			}
 			for round := range 3 {
 				dir := t.TempDir()
-				var procs []Proc
+				var procs []launch.Proc
 				for rank := range 3 {
-					procs = append(procs, Proc{
+					procs = append(procs, launch.Proc{
 						Argv: []string{"sh", "-c", `echo $RANK_HOST $RANK $WORLD_SIZE $SWEPT "${HOME-none}"
 					echo "to err" >&2; exit $((RANK * 0))`},
 						Env:    map[string]*string{"SWEPT": text(fmt.Sprint("v\xff", round)), "HOME": nil},
-						Vars:   launch.RankVars{Rank: rank, WorldSize: 3},
+						Vars:   &launch.RankVars{Rank: rank, WorldSize: 3},
 						Stdout: filepath.Join(dir, fmt.Sprint(rank, ".out")), Stderr: filepath.Join(dir, fmt.Sprint(rank, ".err")),
 					})
 				}
-				run := must.Get(l.Launch(t.Context(), Spec{Procs: procs, ReportEnv: []string{"SWEPT", "HOME"}}))(t)
+				run := must.Get(l.Launch(t.Context(), launch.Spec{Procs: procs, ReportEnv: []string{"SWEPT", "HOME"}}))(t)
 				out, err := run.Wait()
 				if err != nil || len(out.Exits) != 3 || out.Failed() != nil {
 					t.Fatalf("%+v, %v", out, err)
@@ -177,10 +177,10 @@ func TestLaunches(t *testing.T) {
 }
 
 // shell runs the same script at every rank.
-func shell(size int, script string) Spec {
-	s := Spec{Procs: make([]Proc, size)}
+func shell(size int, script string) launch.Spec {
+	s := launch.Spec{Procs: make([]launch.Proc, size)}
 	for rank := range size {
-		s.Procs[rank] = Proc{Argv: []string{"sh", "-c", script}, Vars: launch.RankVars{Rank: rank, WorldSize: size}}
+		s.Procs[rank] = launch.Proc{Argv: []string{"sh", "-c", script}, Vars: &launch.RankVars{Rank: rank, WorldSize: size}}
 	}
 	return s
 }
@@ -378,17 +378,6 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// The variables and descriptors of the launcher reach a native process.
-func TestNative(t *testing.T) {
-	file := must.Get(os.Create(filepath.Join(t.TempDir(), "pmi")))(t)
-	defer file.Close()
-	env, files := nativeEnv([]string{fmt.Sprintf("PMI_FD=%d", file.Fd()), "A=1", "B=1"},
-		map[string]*string{"B": nil, "C": text("3")}, []*os.File{os.Stdin})
-	if got := strings.Join(env, " "); got != "A=1 C=3 PMI_FD=4" || len(files) != 2 || files[1].Fd() != file.Fd() {
-		t.Errorf("%s, %d files", got, len(files))
-	}
-}
-
 // A rank that ends after an interrupt is not to blame for the end of the job. A rank that ends without
 // one is, even while the others are being ended.
 func TestInterruptedRankIsNoCause(t *testing.T) {
@@ -415,7 +404,7 @@ func TestEndedAtOneRank(t *testing.T) {
 		l.coordinator.Receive(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2,
 			Facts: Config{}.facts()}}}, 0)
 	}
-	run := must.Get(newLaunch(l, Spec{Procs: make([]Proc, 2)}))(t)
+	run := must.Get(newLaunch(l, launch.Spec{Procs: []launch.Proc{{Vars: new(launch.RankVars)}, {Vars: new(launch.RankVars)}}}))(t)
 	must.Get(l.coordinator.begin(run))(t)
 	orders := l.coordinator.Receive(1, message{Done: &launch.Outcome{Reason: "the agent was told to end"}}, 0)
 	const want = "rank 1: the agent was told to end"
