@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,18 +46,14 @@ func Follow(ctx context.Context, cfg Config) error {
 	return h.serve(ctx)
 }
 
-// rankHost starts the processes of one rank.
+// rankHost starts the processes of one rank. Only the goroutine that handles rank 0's messages uses agent and launch.
 type rankHost struct {
-	cfg   Config
-	link  *connection.Link[message]
-	agent *launch.Agent // replaced if it was killed; guarded by mu
-
-	mu        sync.Mutex // guards the fields below, except work
-	launch    *launch.Launch
-	id        int                 // of the current launch, which may not have begun
-	grace     time.Duration       // of the current launch
-	earlyStop *launch.StopRequest // arrived before the launch had begun
-	work      sync.WaitGroup
+	cfg    Config
+	link   *connection.Link[message]
+	agent  *launch.Agent  // replaced if it was killed
+	launch *launch.Launch // the latest
+	grace  atomic.Int64   // of the latest launch, in nanoseconds
+	work   sync.WaitGroup
 }
 
 // newRankHost starts the agent and asks rank 0 for admission.
@@ -73,13 +70,11 @@ func newRankHost(ctx context.Context, cfg Config, l *connection.Link[message], r
 func (h *rankHost) serve(ctx context.Context) (err error) {
 	defer h.link.Abort()
 	defer h.work.Wait()
-	defer func() { err = errors.Join(err, h.closeAgent()) }()
+	defer func() { err = errors.Join(err, h.agent.Close()) }()
 	defer context.AfterFunc(ctx, func() {
 		// The signal was meant for the whole job, which rank 0 will end.
 		h.link.Send(message{Interrupted: true})
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		time.AfterFunc(leaveTimeout+h.grace, h.link.Abort)
+		time.AfterFunc(leaveTimeout+time.Duration(h.grace.Load()), h.link.Abort)
 	})()
 	limit := silenceLimit
 	if h.cfg.self {
@@ -97,12 +92,11 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 			dismissal = errors.New(m.Refused)
 			return false
 		case m.Launch != nil:
-			h.mu.Lock()
-			h.id, h.grace = m.Launch.ID, m.Launch.Spec.Grace
-			h.mu.Unlock()
-			h.work.Go(func() { h.start(m.Launch) })
-		case m.Stop != nil:
-			h.stop(m.Stop)
+			if err := h.start(m.Launch); err != nil {
+				h.link.Send(message{Failed: launch.WithLimit(err).Error()})
+			}
+		case m.Stop != nil && h.launch != nil:
+			h.launch.Stop(*m.Stop) // without effect if it has ended
 		}
 		return true
 	})
@@ -115,41 +109,8 @@ func (h *rankHost) serve(ctx context.Context) (err error) {
 	return fmt.Errorf("rank %d (host %s) lost rank 0: %s", h.cfg.Rank, h.cfg.Name, connection.DescribeLoss(err))
 }
 
-func (h *rankHost) closeAgent() error {
-	h.mu.Lock()
-	agent := h.agent
-	h.mu.Unlock()
-	return agent.Close()
-}
-
-func (h *rankHost) stop(s *launch.StopRequest) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case s.ID != h.id: // the launch has ended
-	case h.launch == nil:
-		h.earlyStop = s
-	default:
-		h.launch.Stop(*s)
-	}
-}
-
-// start runs one process to its end and reports the result to rank 0.
-func (h *rankHost) start(o *launchOrder) {
-	outcome, err := h.run(o)
-	h.mu.Lock()
-	h.launch, h.earlyStop, h.id, h.grace = nil, nil, 0, 0
-	h.mu.Unlock()
-	if err != nil {
-		h.link.Send(message{Failed: launch.WithLimit(err).Error()})
-		return
-	}
-	h.link.Send(message{Done: outcome})
-}
-
-// run starts one process as rank 0 ordered, forwards its output and events to rank 0, and waits for
-// its end.
-func (h *rankHost) run(o *launchOrder) (*launch.Outcome, error) {
+// start starts one process as rank 0 ordered, and forwards its output and events to rank 0 until its end.
+func (h *rankHost) start(o *launchOrder) (err error) {
 	proc, spec := o.Proc, o.Spec
 	proc.Dir, proc.Vars.LocalRank, proc.Vars.LocalWorldSize = string(o.Dir), h.cfg.LocalRank, h.cfg.LocalSize
 	for i := range proc.Read {
@@ -157,41 +118,39 @@ func (h *rankHost) run(o *launchOrder) (*launch.Outcome, error) {
 	}
 	spec.Procs, spec.Environ, spec.StoppedLimit = []launch.Proc{proc}, h.cfg.Environ, connection.SilenceLimit
 	spec.StopOnFailure = false // rank 0 decides
-	l, err := h.launchProc(spec)
-	if err != nil {
-		return nil, err
-	}
-	for e := range l.Events() {
-		switch e := e.(type) {
-		case launch.Started:
-			h.link.Send(message{Started: &e})
-		case launch.Exit:
-			h.link.Send(message{Exited: &e})
-		}
-	}
-	outcome, err := l.Wait()
-	l.AwaitOutput() // all output is sent before the result
-	return &outcome, err
-}
-
-// launchProc starts a launch, with a new agent if the last one was killed.
-func (h *rankHost) launchProc(spec launch.Spec) (l *launch.Launch, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.grace.Store(int64(spec.Grace))
 	select {
-	case <-h.agent.Done():
-		if h.agent, err = launch.Start(context.Background(), ""); err != nil {
-			return nil, err
+	case <-h.agent.Done(): // it was killed
+		agent, err := launch.Start(context.Background(), "")
+		if err != nil {
+			return err
 		}
+		h.agent = agent
 	default:
 	}
-	if l, err = h.agent.Launch(context.Background(), spec); err != nil {
-		return nil, err
+	l, err := h.agent.Launch(context.Background(), spec)
+	if err != nil {
+		return err
 	}
-	if h.launch = l; h.earlyStop != nil {
-		l.Stop(*h.earlyStop)
-	}
-	return l, nil
+	h.launch = l
+	h.work.Go(func() {
+		for e := range l.Events() {
+			switch e := e.(type) {
+			case launch.Started:
+				h.link.Send(message{Started: &e})
+			case launch.Exit:
+				h.link.Send(message{Exited: &e})
+			}
+		}
+		outcome, err := l.Wait()
+		l.AwaitOutput() // all output is sent before the result
+		if err != nil {
+			h.link.Send(message{Failed: launch.WithLimit(err).Error()})
+			return
+		}
+		h.link.Send(message{Done: &outcome})
+	})
+	return nil
 }
 
 // forward sends a stream to rank 0. If rank 0 is slow, forward waits. The process then waits too as soon as its pipe is

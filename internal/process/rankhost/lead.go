@@ -155,7 +155,6 @@ type coordinator struct {
 	cpus             map[int][]int // by connection number
 	interruptedPeers map[int]bool  // told to end, by connection number
 	launch           *Launch
-	launches         int
 	lost             atomic.Pointer[LostError]
 	pause            connection.Pause // of this process
 	over             bool
@@ -280,13 +279,11 @@ func (c *coordinator) begin(run *Launch) (orders []action, err error) {
 		return nil, errors.New("another launch is still running; wait for it first")
 	}
 	c.launch = run
-	c.launches++
-	run.id = c.launches
 	return lists.Map(c.group.Members, func(m *connection.Member) action {
 		p := run.spec.Procs[m.Rank]
 		vars := *p.Vars
 		p.Rank, p.Vars, vars.MasterAddr = m.Rank, &vars, cmp.Or(c.firstRankAddr, c.leaderAddr)
-		return action{Peer: m.Peer, Message: message{Launch: &launchOrder{run.id, p, []byte(p.Dir), run.spec}}}
+		return action{Peer: m.Peer, Message: message{Launch: &launchOrder{p, []byte(p.Dir), run.spec}}}
 	}), nil
 }
 
@@ -298,7 +295,6 @@ type Launch struct {
 	spec   launch.Spec
 
 	// The fields below belong to the coordinator.
-	id        int
 	stopped   bool
 	started   int
 	open      []bool // by rank: it has not ended, failed or been lost
@@ -350,7 +346,6 @@ func (r *Launch) stop(s launch.StopRequest) []action {
 	if r.stopped || r.openRanks == 0 {
 		return nil
 	}
-	s.ID = r.id
 	r.stopped, r.outcome.Reason = true, s.Reason
 	return r.leader.coordinator.toAll(message{Stop: &s})
 }

@@ -91,7 +91,6 @@ type join struct {
 
 // launchOrder is one rank's part of a launch.
 type launchOrder struct {
-	ID   int         `json:"id"`
 	Proc launch.Proc `json:"proc"`
 	Dir  []byte      `json:"dir"` // of the process; bytes, because it may not be UTF-8
 	Spec launch.Spec `json:"spec"`
