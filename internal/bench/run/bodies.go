@@ -145,13 +145,13 @@ func (s *runSlot) bodyOnce(ctx context.Context, w *workerGroup, t plan.Task) (ro
 			row.Conditions.Add(slices.Concat(w.stops.conditions(), w.starved.conditions())...)
 		}
 	}
-	w.nameHost(&row)
+	w.nameHost(&row, f)
 	return row, res.files(), f, nil
 }
 
 // nameHost completes the reason of a failed rank. If the rank was on another host, it adds the name of
 // the host. On this host, it adds the resource limit that the rank has hit, if any.
-func (w *workerGroup) nameHost(row *journal.Row) {
+func (w *workerGroup) nameHost(row *journal.Row, f *failure) {
 	if row.Status == journal.OK || row.Rank == nil || *row.Rank < 0 || *row.Rank >= len(w.ranks) {
 		return
 	}
@@ -159,7 +159,7 @@ func (w *workerGroup) nameHost(row *journal.Row) {
 	switch {
 	case host == "":
 		row.Reason = journal.Text(culprit.OwnLimits().AddTo(string(row.Reason)))
-	case !strings.Contains(string(row.Reason), "host "+host):
+	case f == nil || !f.placed:
 		row.Reason = journal.Textf("on host %s: %s", host, row.Reason)
 	}
 }
@@ -177,7 +177,7 @@ func (s *runSlot) startFailed(w *workerGroup, f *failure, b *backlog) error {
 	for _, a := range lost {
 		row := s.row(a.task)
 		w.fail(&row, f)
-		w.nameHost(&row)
+		w.nameHost(&row, f)
 		if len(lost) > 1 {
 			a.budget = s.opts.Retries
 		}

@@ -90,13 +90,14 @@ func TestFailedHostNamed(t *testing.T) {
 	w := &workerGroup{ranks: []rankState{{}, {host: "b"}}}
 	for _, c := range []struct {
 		rank         int
+		placed       bool
 		reason, want string
 	}{
-		{0, "the worker ended", "the worker ended"}, {1, "the worker ended", "on host b: the worker ended"},
-		{1, "the process of rank 1 (host b, pid 5) was lost", "the process of rank 1 (host b, pid 5) was lost"},
+		{0, false, "the worker ended", "the worker ended"}, {1, false, "the worker ended", "on host b: the worker ended"},
+		{1, true, "the process of rank 1 (host b, pid 5) was lost", "the process of rank 1 (host b, pid 5) was lost"},
 	} {
 		row := journal.Row{Status: journal.Failed, Rank: &c.rank, Reason: journal.Text(c.reason)}
-		if w.nameHost(&row); string(row.Reason) != c.want {
+		if w.nameHost(&row, &failure{placed: c.placed}); string(row.Reason) != c.want {
 			t.Errorf("%q became %q, want %q", c.reason, row.Reason, c.want)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/plan"
 	"github.com/kernbench/kernbench/internal/bench/python"
 	"github.com/kernbench/kernbench/internal/bench/worker"
@@ -74,6 +74,7 @@ type failure struct {
 	rank   *int
 	phase  string
 	reason string
+	placed bool // reason names the host of the rank
 }
 
 // startWorkers starts a group's processes and waits until all are ready. If it returns a failure, the
@@ -184,8 +185,14 @@ func (w *workerGroup) waitReady(ctx context.Context) *failure {
 
 // startTimeout returns the failure for ranks that have not reported in time.
 func (w *workerGroup) startTimeout(limit time.Duration) *failure {
-	rank := slices.IndexFunc(w.ranks, func(s rankState) bool { return !s.ready })
-	return &failure{status: journal.Timeout, rank: &rank, phase: "start",
+	var late []culprit.Rank
+	for rank, s := range w.ranks {
+		if !s.ready {
+			late = append(late, culprit.Rank{Rank: rank, Phase: s.phase, Waiting: s.waiting})
+		}
+	}
+	v := culprit.Blame(culprit.Evidence{Ranks: late, Late: limit})
+	return &failure{status: statusOf[v.Kind], rank: &v.Rank, phase: "start",
 		reason: fmt.Sprintf("the worker did not report within %v of its start", limit)}
 }
 
@@ -301,10 +308,12 @@ func (w *workerGroup) launchEnded() *failure {
 		return f
 	}
 	out, err := w.launch.Wait()
-	for _, x := range out.Exits {
-		if !x.Stopped {
-			return w.workerDied(&x)
-		}
+	ranks := lists.Map(out.Exits, func(x launch.Exit) culprit.Rank {
+		return culprit.Rank{Rank: x.Rank, Failed: !x.Stopped, Stopped: x.Stopped, Signal: x.Signal}
+	})
+	v := culprit.Blame(culprit.Evidence{Ranks: ranks})
+	if x, is := lists.First(out.Exits, func(x launch.Exit) bool { return x.Rank == v.Rank }); is {
+		return w.workerDied(&x)
 	}
 	if f := w.lostRank(); f != nil {
 		return f
@@ -320,7 +329,7 @@ func (w *workerGroup) launchEnded() *failure {
 func (w *workerGroup) lossFailure(err error) *failure {
 	f := &failure{status: journal.Failed, phase: w.ranks[0].phase, reason: err.Error()}
 	if rank, reason := w.slot.blameLoss(w.group, err, w.path); rank != nil {
-		f.rank, f.phase, f.reason = rank, w.ranks[*rank].phase, reason
+		f.rank, f.phase, f.reason, f.placed = rank, w.ranks[*rank].phase, reason, reason == err.Error()
 	}
 	return f
 }

@@ -217,9 +217,12 @@ func (p *Progress) ReportStart(err error) {
 // before.
 func (p *Progress) End(outcome Outcome, err error) {
 	for rank, e := range p.exits {
-		if !slices.ContainsFunc(outcome.Exits, func(x Exit) bool { return x.Rank == rank }) {
+		i := slices.IndexFunc(outcome.Exits, func(x Exit) bool { return x.Rank == rank })
+		if i < 0 {
 			outcome.Exits = append(outcome.Exits, e)
+			continue
 		}
+		outcome.Exits[i].Stopped = e.Stopped
 	}
 	slices.SortFunc(outcome.Exits, func(a, b Exit) int { return cmp.Compare(a.Rank, b.Rank) })
 	p.outcome, p.err = outcome, err

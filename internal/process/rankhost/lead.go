@@ -296,6 +296,7 @@ type Launch struct {
 
 	// The fields below belong to the coordinator.
 	stopped   bool
+	hung      bool // it was stopped because its time was over
 	started   int
 	open      []bool // by rank: it has not ended, failed or been lost
 	openRanks int    // number of open ranks
@@ -346,7 +347,7 @@ func (r *Launch) stop(s launch.StopRequest) []action {
 	if r.stopped || r.openRanks == 0 {
 		return nil
 	}
-	r.stopped, r.outcome.Reason = true, s.Reason
+	r.stopped, r.hung, r.outcome.Reason = true, s.Hung, s.Reason
 	return r.leader.coordinator.toAll(message{Stop: &s})
 }
 
@@ -365,6 +366,9 @@ func (r *Launch) receive(rank int, m message) []action {
 			r.ReportStart(nil)
 		}
 	case m.Exited != nil:
+		// The rank hosts get the order to stop at different times. A rank that ends after another one was stopped, because
+		// it has lost that one, may not have got it yet.
+		m.Exited.Stopped = m.Exited.Stopped || r.hung
 		r.Report(*m.Exited)
 		if r.spec.StopOnFailure && m.Exited.Failed() {
 			return r.stop(launch.StopRequest{Reason: m.Exited.String()})

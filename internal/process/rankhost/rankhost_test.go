@@ -417,6 +417,29 @@ func TestEndedAtOneRank(t *testing.T) {
 	}
 }
 
+// Once a launch is stopped because its time is over, a rank that ends is no cause, even if its own host has not got the
+// order yet.
+func TestEndsAfterTheLimit(t *testing.T) {
+	l := &Leader{coordinator: newCoordinator(Config{Size: 2, Local: "x"})}
+	for peer := range 2 {
+		l.coordinator.Receive(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2,
+			Facts: Config{}.facts()}}}, 0)
+	}
+	vars := new(launch.RankVars)
+	run := must.Get(newLaunch(l, launch.Spec{Procs: []launch.Proc{{Vars: vars}, {Vars: vars}}}))(t)
+	must.Get(l.coordinator.begin(run))(t)
+	ends := []launch.Exit{{Rank: 0, Code: 1}, {Rank: 1, Code: 1}}
+	l.coordinator.Receive(0, message{Exited: &launch.Exit{Rank: 0, Code: 1}}, 0) // before the limit
+	run.stop(launch.StopRequest{Reason: "not finished", Hung: true})
+	l.coordinator.Receive(1, message{Exited: &launch.Exit{Rank: 1, Code: 1}}, 0)
+	for rank := range ends {
+		l.coordinator.Receive(rank, message{Done: &launch.Outcome{Exits: ends[rank : rank+1]}}, 0)
+	}
+	if out, err := run.Wait(); err != nil || out.Exits[0].Stopped || !out.Exits[1].Stopped {
+		t.Errorf("%+v, %v", out.Exits, err)
+	}
+}
+
 func TestCrowded(t *testing.T) {
 	members := []*connection.Member{{Peer: 0}, {Peer: 1}, {Peer: 2}}
 	for i, m := range members {
