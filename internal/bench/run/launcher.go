@@ -162,16 +162,16 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		return nil, fmt.Errorf("finding this program's file: %w", err)
 	}
 	limit := cmp.Or(s.opts.JoinTimeout, StartLimit)
-	guards, err := rankhost.ListenGuards(ctx, via.addr, s.opts.Ports, g.Ranks, limit, s.opts.AllowOtherBuild)
+	leader, guardVars, err := rankhost.LeadGuards(ctx, via.addr, s.opts.Ports, g.Ranks, limit, s.opts.AllowOtherBuild)
 	if err != nil {
 		return nil, err
 	}
-	defer guards.Close()
-	guard := processSpec{logs: p.logs, argv: []string{self}, dir: p.dir, extra: guards.Vars()}
+	guard := processSpec{logs: p.logs, argv: []string{self}, dir: p.dir, extra: guardVars}
 	outer, err := s.agent.Launch(ctx, launch.Spec{
 		Procs: []launch.Proc{s.launcherProc(g, guard)}, Environ: s.opts.Environ,
 		Grace: s.opts.Grace, ForwardSignals: p.passOn, RemoteLauncher: true, RecallCommand: via.recall()})
 	if err != nil {
+		leader.Close()
 		return nil, err
 	}
 	over, end := context.WithCancelCause(ctx)
@@ -183,8 +183,7 @@ func (s *runSlot) startGuarded(ctx context.Context, g *plan.Group, p processSpec
 		}
 		end(errors.New(via.Name() + " has ended"))
 	}()
-	leader, err := guards.Gather(over)
-	if err != nil {
+	if err := leader.Gather(over); err != nil {
 		return nil, via.startError(outer, p.logs, limit, err)
 	}
 	for rank := range spec.Procs {

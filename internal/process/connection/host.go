@@ -60,20 +60,14 @@ type Host[M any] struct {
 	ended   chan struct{}
 }
 
-// NewHost starts to run a coordinator.
-func NewHost[M any](core Coordinator[M]) *Host[M] {
-	h := NewUntimedHost(core)
-	h.StartTimers()
-	return h
-}
-
-// StartTimers starts ticks and heartbeats.
-func (h *Host[M]) StartTimers() {
+// Watch starts ticks and heartbeats for a coordinator with this group, and gives it the eyes of this process.
+func (h *Host[M]) Watch(g *Group, own *Pause) {
+	g.Observe, own.Waited = h.Observe, OwnDelay
 	go h.every(Tick, func() { h.Do(h.coordinator.Tick) })
 	go h.every(HeartbeatInterval, h.sendHeartbeats)
 }
 
-// NewUntimedHost starts to run a coordinator without ticks and heartbeats.
+// NewUntimedHost starts to run a coordinator, without ticks and heartbeats before Watch is called.
 func NewUntimedHost[M any](core Coordinator[M]) *Host[M] {
 	h := &Host[M]{begun: time.Now(), coordinator: core, links: map[int]*Link[M]{}, next: SelfPeer + 1,
 		over: make(chan struct{}), ended: make(chan struct{})}

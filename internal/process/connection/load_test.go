@@ -58,7 +58,7 @@ func TestFlood(t *testing.T) {
 			return hear
 		},
 		"a host": func(t *testing.T, l net.Listener) func(*Conn) error {
-			NewHost(new(idle)).Serve(l, service)
+			NewUntimedHost(new(idle)).Serve(l, service)
 			return func(c *Conn) error { return errors.Join(c.Send(message{"hello"}), hear(c)) }
 		},
 		"arrivals that nobody takes yet": func(t *testing.T, l net.Listener) func(*Conn) error {

@@ -78,31 +78,12 @@ func (c Config) join(addr string) join {
 	return join{connection.NewJoin(c.Node, c.Nodes, c.Host, c.facts()), addr}
 }
 
-// validate returns all errors of the configuration.
-func (c Config) validate() error {
-	var errs []error
-	if c.Nodes < 1 || c.Procs < 1 || c.MaxRestarts < 0 {
-		errs = append(errs, fmt.Errorf("%d nodes with %d processes each and %d restarts: want at least 1, 1 and 0",
-			c.Nodes, c.Procs, c.MaxRestarts))
-	}
-	if c.Node != AnyNode && (c.Node < 0 || c.Node >= c.Nodes) {
-		errs = append(errs, fmt.Errorf("node rank %d does not exist: it must be 0 to %d", c.Node, c.Nodes-1))
-	}
-	if c.Heartbeat < 2*connection.HeartbeatInterval {
-		errs = append(errs, fmt.Errorf("heartbeat limit %v: must be at least %v, because heartbeats are sent every %v",
-			c.Heartbeat, 2*connection.HeartbeatInterval, connection.HeartbeatInterval))
-	}
-	if c.Nodes > 1 && len(c.Secret) < MinSecret {
-		errs = append(errs, fmt.Errorf("a secret of %d bytes is too short: at least %d", len(c.Secret), MinSecret))
-	}
-	return errors.Join(errs...)
-}
-
 // meet joins the group, as its host if the endpoint is an address of this node. It returns once
 // this node is in contact. The first event is a Start or a refusal.
 func meet(ctx context.Context, cfg Config) (*member, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
+	if cfg.Heartbeat < 2*connection.HeartbeatInterval {
+		return nil, fmt.Errorf("heartbeat limit %v: must be at least %v, because heartbeats are sent every %v",
+			cfg.Heartbeat, 2*connection.HeartbeatInterval, connection.HeartbeatInterval)
 	}
 	if cfg.Nodes == 1 {
 		return cfg.hostGroup(nil, localhost), nil
@@ -179,8 +160,7 @@ func (c Config) hostGroup(listener net.Listener, addr string) *member {
 	}
 	core := newCoordinator(c)
 	h := connection.NewUntimedHost(core)
-	core.group.Observe, core.pause.Waited = h.Observe, connection.OwnDelay
-	h.StartTimers()
+	h.Watch(&core.group, &core.pause)
 	// No silence limit, because a process cannot lose the connection to itself, however slow it is.
 	m := newMember(h.SelfLink(), c.join(addr), c.Ports, 0)
 	m.host = h

@@ -177,27 +177,29 @@ const (
 	guardSecretVar = "KERNBENCH_GUARD_SECRET"
 )
 
-// Guards are rank hosts that a launcher starts for this process, which is not a rank of the job itself. There is a
-// guard for each rank of a program. It can report more about its rank than the launcher does.
-type Guards struct {
-	cfg      Config
-	listener net.Listener
-}
-
-// ListenGuards waits for the guards of a number of ranks at an address of this host.
-func ListenGuards(ctx context.Context, host string, ports connection.PortRange, ranks int, limit time.Duration,
-	allowOtherBuild bool) (*Guards, error) {
-	l, err := ports.ListenAt(ctx, host)
+// LeadGuards returns the leader of guards: rank hosts that a launcher starts for this process, which is not a rank of
+// the job itself. There is a guard for each rank of a program. It can report more about its rank than the launcher
+// does. The guards find the leader at an address of this host by the variables, with which the launcher must start this
+// program. [Leader.Gather] waits for them.
+func LeadGuards(ctx context.Context, host string, ports connection.PortRange, ranks int, limit time.Duration,
+	allowOtherBuild bool) (leader *Leader, vars map[string]string, err error) {
+	listener, err := ports.ListenAt(ctx, host)
 	if err != nil {
-		return nil, fmt.Errorf("waiting for the ranks: %w", err)
+		return nil, nil, fmt.Errorf("waiting for the ranks: %w", err)
 	}
-	g := &Guards{guardConfig(host, l.Addr().(*net.TCPAddr).Port, rand.Text(), ranks, limit), l}
-	g.cfg.AllowOtherBuild = allowOtherBuild
-	if g.cfg.Name, err = os.Hostname(); err != nil {
-		l.Close()
-		return nil, fmt.Errorf("waiting for the ranks: %w", err)
+	cfg := guardConfig(host, listener.Addr().(*net.TCPAddr).Port, rand.Text(), ranks, limit)
+	cfg.AllowOtherBuild = allowOtherBuild
+	if cfg.Name, err = os.Hostname(); err != nil {
+		listener.Close()
+		return nil, nil, fmt.Errorf("waiting for the ranks: %w", err)
 	}
-	return g, nil
+	leader = newLeader(cfg)
+	leader.host.Serve(listener, cfg.service())
+	return leader, map[string]string{
+		guardHostVar:   cfg.Name,
+		guardVar:       net.JoinHostPort(host, strconv.Itoa(cfg.Ports[0])),
+		guardSecretVar: string(cfg.Secret),
+	}, nil
 }
 
 func guardConfig(host string, port int, secret string, ranks int, limit time.Duration) Config {
@@ -205,29 +207,10 @@ func guardConfig(host string, port int, secret string, ranks int, limit time.Dur
 		JoinTimeout: limit}
 }
 
-// Vars returns the environment variables with which this program runs as a guard when the launcher starts it.
-func (g *Guards) Vars() map[string]string {
-	return map[string]string{
-		guardHostVar:   g.cfg.Name,
-		guardVar:       net.JoinHostPort(g.cfg.Host, strconv.Itoa(g.cfg.Ports[0])),
-		guardSecretVar: string(g.cfg.Secret),
-	}
-}
-
-// Gather waits for all guards.
-func (g *Guards) Gather(ctx context.Context) (*Leader, error) {
-	l := newLeader(g.cfg)
-	l.host.Serve(g.listener, g.cfg.service())
-	return l.gather(ctx)
-}
-
-// Close stops waiting for guards.
-func (g *Guards) Close() { g.listener.Close() }
-
 // guardTimeout is how long a guard looks for its supervisor.
 const guardTimeout = time.Minute
 
-// MaybeGuard runs this process as a guard if its environment contains the variables of Guards.Vars. It then returns
+// MaybeGuard runs this process as a guard if its environment contains the variables of LeadGuards. It then returns
 // true when the guard's work is done.
 func MaybeGuard(environ []string) (is bool, err error) {
 	env := jobenv.Variables(environ)

@@ -47,19 +47,21 @@ func Lead(ctx context.Context, cfg Config) (*Leader, error) {
 	}
 	go func() { l.selfHost <- own.serve(context.Background()) }()
 	l.host.Serve(listener, cfg.service())
-	return l.gather(ctx)
+	if err := l.Gather(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 func newLeader(cfg Config) *Leader {
 	l := &Leader{cfg: cfg, coordinator: newCoordinator(cfg)}
 	l.host = connection.NewUntimedHost(l.coordinator)
-	l.coordinator.group.Observe, l.coordinator.pause.Waited = l.host.Observe, connection.OwnDelay
-	l.host.StartTimers()
+	l.host.Watch(&l.coordinator.group, &l.coordinator.pause)
 	return l
 }
 
-// gather waits until all ranks have joined.
-func (l *Leader) gather(ctx context.Context) (_ *Leader, err error) {
+// Gather waits until all ranks have joined. After an error it has dismissed those that have.
+func (l *Leader) Gather(ctx context.Context) (err error) {
 	select {
 	case err = <-l.coordinator.gathered:
 	case <-l.coordinator.interrupted:
@@ -69,9 +71,8 @@ func (l *Leader) gather(ctx context.Context) (_ *Leader, err error) {
 	}
 	if err != nil {
 		l.end(message{GivenUp: true})
-		return nil, err
 	}
-	return l, nil
+	return err
 }
 
 // Lost returns the loss of the first rank, or nil while all are present. A leader that was stopped for too long counts

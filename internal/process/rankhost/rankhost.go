@@ -3,7 +3,8 @@
 // whose ranks already exist.
 //
 // Rank 0 calls [Lead], every other rank calls [Follow]. If the leading process is not a rank of the
-// job but has started it, for example through mpirun, all ranks follow as its [Guards]. The ranks
+// job but has started it, for example through mpirun, all ranks follow as its guards, see
+// [LeadGuards]. The ranks
 // meet at an address given by the job's variables or by the user or, if the job is on one host, at
 // a socket that only processes of the same user can use. The caller decides what to start and what
 // a failure means. Package launch starts and kills processes. Package connection connects the
