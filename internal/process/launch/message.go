@@ -240,19 +240,15 @@ func (p Proc) launcherFD(base []string) (fd int, is bool) {
 
 // environ returns the environment of the process. The launcher's descriptor follows the files.
 func (p Proc) environ(base []string, tag string) []string {
+	own := EnvOverrides{TagVar: &tag}
 	if !p.Native {
-		return append(Environ(base, p.Env, p.Vars), TagVar+"="+tag)
-	}
-	set := EnvOverrides{TagVar: &tag}
-	for name, value := range p.Vars.Values() {
-		set[name] = &value
+		return merge(base, isInherited, p.Env, p.Vars.values(), own)
 	}
 	if _, is := p.launcherFD(base); is {
 		moved := strconv.Itoa(3 + len(p.Files))
-		set[pmiVar] = &moved
+		own[pmiVar] = &moved
 	}
-	maps.Copy(set, p.Env)
-	return set.Apply(base)
+	return merge(base, anyName, p.Vars.values(), p.Env, own)
 }
 
 const (
@@ -295,7 +291,7 @@ var (
 // IsReserved reports whether kernbench itself sets this variable for every rank, so that a sweep
 // cannot set it.
 func IsReserved(name string) bool {
-	_, ofRank := new(RankVars).Values()[name]
+	_, ofRank := new(RankVars).values()[name]
 	return ofRank || strings.HasPrefix(name, "KERNBENCH_") && !isUserSetting(name)
 }
 
@@ -310,62 +306,52 @@ func isUserSetting(name string) bool {
 // programs that start their own ranks. If base has several entries with the same name, the last one counts. Entries
 // that are not NAME=value are dropped.
 func Environ(base []string, set map[string]*string, rank *RankVars) []string {
-	vars := make(map[string]string, len(base)+len(set))
+	return merge(base, isInherited, set, rank.values())
+}
+
+// Apply returns environ with the overrides applied, sorted by name.
+func (s EnvOverrides) Apply(environ []string) []string { return merge(environ, anyName, s) }
+
+func anyName(string) bool { return true }
+
+// isInherited reports whether a process inherits a variable of an outer launcher's rank.
+func isInherited(name string) bool { return !matches(launcherVars, name) || isUserSetting(name) }
+
+// merge applies overrides, one after another, to the entries of base whose names are kept.
+func merge(base []string, kept func(name string) bool, sets ...EnvOverrides) []string {
+	vars := make(map[string]string, len(base))
 	for _, entry := range base {
-		name, _, ok := strings.Cut(entry, "=")
-		if !ok || name == "" {
-			continue // no program can look it up
-		}
-		if !matches(launcherVars, name) || isUserSetting(name) {
+		// No program can look up an entry without a name.
+		if name, _, ok := strings.Cut(entry, "="); ok && name != "" && kept(name) {
 			vars[name] = entry
 		}
 	}
-	for name, value := range set {
-		if value == nil {
-			delete(vars, name)
-		} else {
-			vars[name] = name + "=" + *value
+	for _, set := range sets {
+		for name, value := range set {
+			if value == nil {
+				delete(vars, name)
+			} else {
+				vars[name] = name + "=" + *value
+			}
 		}
 	}
-	for name, value := range rank.Values() {
-		vars[name] = name + "=" + value
-	}
-	entries := make([]string, 0, len(vars))
-	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		entries = append(entries, vars[name])
-	}
-	return entries
+	return lists.Map(slices.Sorted(maps.Keys(vars)), func(name string) string { return vars[name] })
 }
 
-// Apply returns a copy of environ with the overrides applied.
-func (s EnvOverrides) Apply(environ []string) []string {
-	out := slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		_, replaced := s[name]
-		return replaced
-	})
-	for _, name := range slices.Sorted(maps.Keys(s)) {
-		if value := s[name]; value != nil {
-			out = append(out, name+"="+*value)
-		}
-	}
-	return out
-}
-
-// Values returns the variables by name, or nil for a nil receiver.
-func (r *RankVars) Values() map[string]string {
+// values returns the variables by name, or nil for a nil receiver.
+func (r *RankVars) values() EnvOverrides {
 	if r == nil {
 		return nil
 	}
-	addr := cmp.Or(r.MasterAddr, "127.0.0.1")
-	return map[string]string{
-		"RANK":             strconv.Itoa(r.Rank),
-		"WORLD_SIZE":       strconv.Itoa(r.WorldSize),
-		"LOCAL_RANK":       strconv.Itoa(r.LocalRank),
-		"LOCAL_WORLD_SIZE": strconv.Itoa(r.LocalWorldSize),
-		"MASTER_ADDR":      addr,
-		"MASTER_PORT":      strconv.Itoa(r.MasterPort),
+	set := EnvOverrides{}
+	for name, n := range map[string]int{"RANK": r.Rank, "WORLD_SIZE": r.WorldSize, "LOCAL_RANK": r.LocalRank,
+		"LOCAL_WORLD_SIZE": r.LocalWorldSize, "MASTER_PORT": r.MasterPort} {
+		text := strconv.Itoa(n)
+		set[name] = &text
 	}
+	addr := cmp.Or(r.MasterAddr, "127.0.0.1")
+	set["MASTER_ADDR"] = &addr
+	return set
 }
 
 func matches(patterns []string, name string) bool {
