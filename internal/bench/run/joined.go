@@ -54,28 +54,26 @@ func (r *runner) joined(g *plan.Group) bool {
 // starts for this launch.
 func (s *runSlot) start(ctx context.Context, g *plan.Group, p processSpec) (launched, error) {
 	spec, err := s.processes(g, p)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case s.joined(g):
-		return asLaunched(s.opts.Joined.Leader.Launch(ctx, spec))
-	case s.guarded(g):
-		return asLaunched(s.startGuarded(ctx, g, p, spec))
 	}
-	return asLaunched(s.agent.Launch(ctx, spec))
+	var l launched
+	switch {
+	case s.joined(g):
+		l, err = s.opts.Joined.Leader.Launch(ctx, spec)
+	case s.guarded(g):
+		l, err = s.startGuarded(ctx, g, p, spec)
+	default:
+		l, err = s.agent.Launch(ctx, spec)
+	}
+	if err != nil {
+		return nil, err // and not an interface that holds a nil pointer
+	}
+	return l, nil
 }
 
 // guarded reports whether the group's processes are the ranks of a launcher, each under a guard.
 func (r *runner) guarded(g *plan.Group) bool { return r.opts.Launcher != nil && g.Ranks > 0 }
-
-// asLaunched converts a concrete launch to the interface. After an error it returns a nil interface, and
-// not an interface that holds a nil pointer.
-func asLaunched[L launched](l L, err error) (launched, error) {
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
-}
 
 // jobError is the reason why a run cannot continue: a joined job has lost a rank, or inputs have
 // changed. The remaining tasks get no rows, so that --resume can run them.

@@ -335,7 +335,11 @@ func merge(base []string, kept func(name string) bool, sets ...EnvOverrides) []s
 			}
 		}
 	}
-	return lists.Map(slices.Sorted(maps.Keys(vars)), func(name string) string { return vars[name] })
+	entries := make([]string, 0, len(vars))
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		entries = append(entries, vars[name])
+	}
+	return entries
 }
 
 // values returns the variables by name, or nil for a nil receiver.
