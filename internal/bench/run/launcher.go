@@ -40,11 +40,15 @@ const versionLimit = 10 * time.Second
 // at which its ranks reach this host.
 func NewLauncher(ctx context.Context, command, addr string) (*Launcher, error) {
 	argv, err := launch.ParseCommand(command)
-	if err == nil && len(argv) == 0 {
-		err = errors.New("want a command, such as mpirun or srun")
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--launcher: %w", err)
+	case len(argv) == 0:
+		return nil, errors.New("--launcher is empty: leave it out, or give auto, local, join, mpirun, mpiexec or srun")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("launcher %q: %w", command, err)
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		return nil, fmt.Errorf("--launcher %s: no such program: want auto, local, join, or mpirun, mpiexec or srun with its "+
+			"own flags", argv[0])
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
 	defer cancel()

@@ -57,7 +57,7 @@ func TestLauncherCommand(t *testing.T) {
 	if _, err := NewLauncher(brief, path, "127.0.0.1"); err == nil || !strings.Contains(err.Error(), "did not answer") {
 		t.Errorf("slow: %v", err)
 	}
-	for command, want := range map[string]string{"": "want a command", "/no/such/mpirun": "no such file",
+	for command, want := range map[string]string{"": "--launcher is empty", "/no/such/mpirun": "no such program",
 		"mpirun 'a b": "is not closed",
 		"true":        "under another launcher, such as torchrun", "false": "its --version fails (exit status 1)"} {
 		if l, err := NewLauncher(t.Context(), command, "127.0.0.1"); err == nil || !strings.Contains(err.Error(), want) {

@@ -21,7 +21,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/infile"
 	"github.com/kernbench/kernbench/internal/bench/run"
 	"github.com/kernbench/kernbench/internal/host/jobenv"
-	"github.com/kernbench/kernbench/internal/process/launch"
 	"github.com/kernbench/kernbench/internal/process/node"
 )
 
@@ -120,9 +119,6 @@ func Launcher(ctx context.Context, command, iface, backend string) (*run.Launche
 	case command == "auto", command == "local":
 		return nil, nil
 	}
-	if err := program(command); err != nil {
-		return nil, err
-	}
 	addr := "127.0.0.1"
 	if iface != "" {
 		var err error
@@ -152,23 +148,6 @@ func CanJoin(b *bench.Bench, backend string, job *jobenv.Job) error {
 			return fmt.Errorf("bench %s: its program can join %[2]s's job only once, not at every point: start kernbench "+
 				"outside the job, with --launcher %[2]s", b.Name, job.Launcher)
 		}
-	}
-	return nil
-}
-
-// program returns an error if the command line of a launcher does not start with an installed
-// program.
-func program(command string) error {
-	words, err := launch.ParseCommand(command)
-	switch {
-	case err != nil:
-		return fmt.Errorf("--launcher: %w", err)
-	case len(words) == 0:
-		return errors.New("--launcher is empty: leave it out, or give auto, local, join, mpirun, mpiexec or srun")
-	}
-	if _, err := exec.LookPath(words[0]); err != nil {
-		return fmt.Errorf("--launcher %s: no such program: want auto, local, join, or mpirun, mpiexec or srun with its "+
-			"own flags", words[0])
 	}
 	return nil
 }
