@@ -149,7 +149,8 @@ func tailOf(dir, name string) []byte {
 
 // salientLine returns the most informative line of a rank's last output.
 func salientLine(dir string, rank int) string {
-	return culprit.SalientLine(toValidText(tailOf(dir, logName(rank, "err"))), toValidText(tailOf(dir, logName(rank, "out"))))
+	stream := func(ext string) string { return toValidText(tailOf(dir, logName(rank, ext))) }
+	return culprit.SalientLine(stream("err"), stream("out"))
 }
 
 // toValidText makes program output valid for JSON and terminals.

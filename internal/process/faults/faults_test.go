@@ -374,11 +374,12 @@ func (s *scene) output() string {
 // awaitBegin waits until a point has started. It reports false if the run ends before.
 func (s *scene) awaitBegin() bool {
 	for limit := time.Now().Add(hangGuard); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+		over := s.over()                                               // if it is, the journal is complete
 		text, _ := os.ReadFile(filepath.Join(s.dir, journal.FileName)) // may not exist yet
 		if strings.Contains(string(text), `"type":"begin"`) {
 			return true
 		}
-		if s.over() {
+		if over {
 			break
 		}
 	}

@@ -245,7 +245,8 @@ func (p *Progress) AwaitStart(ctx context.Context, stop func(StopRequest), relea
 	return nil
 }
 
-// Events delivers events, in order for each rank. The channel is closed at the end of the launch. Callers may ignore it.
+// Events delivers events, in order for each rank. The channel is closed at the end of the launch. Callers may ignore
+// it.
 func (p *Progress) Events() <-chan Event { return p.events }
 
 // Wait returns when the launch has ended and none of its processes is left. A failed rank is not an error. After

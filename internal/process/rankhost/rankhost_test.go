@@ -404,7 +404,8 @@ func TestEndedAtOneRank(t *testing.T) {
 		l.coordinator.Receive(peer, message{Join: &join{Join: connection.Join{Rank: peer, Size: 2,
 			Facts: Config{}.facts()}}}, 0)
 	}
-	run := must.Get(newLaunch(l, launch.Spec{Procs: []launch.Proc{{Vars: new(launch.RankVars)}, {Vars: new(launch.RankVars)}}}))(t)
+	vars := new(launch.RankVars)
+	run := must.Get(newLaunch(l, launch.Spec{Procs: []launch.Proc{{Vars: vars}, {Vars: vars}}}))(t)
 	must.Get(l.coordinator.begin(run))(t)
 	orders := l.coordinator.Receive(1, message{Done: &launch.Outcome{Reason: "the agent was told to end"}}, 0)
 	const want = "rank 1: the agent was told to end"
