@@ -117,10 +117,8 @@ func Parse(name string, data []byte) (*Config, error) {
 				s := defaults
 				fields := settings(r, &s, true)
 				if e.Key == LRAB {
-					fields = append(fields, yamlfile.Field{Key: "root", Optional: true, Read: func(n yamlfile.Node, what string) {
-						word, _ := r.Word(n, what, "root", string(Center), string(Corner))
-						s.Root = Root(word)
-					}})
+					fields = append(fields,
+						yamlfile.WordField(r, "root", "root", &s.Root, string(Center), string(Corner)).Opt())
 				}
 				r.Struct(e.Value, what+"."+e.Key, fields...)
 				c.Algorithms[e.Key] = s
@@ -137,21 +135,17 @@ func Parse(name string, data []byte) (*Config, error) {
 
 // settings returns the fields of Settings. They are required in defaults and optional in algorithms.
 func settings(r *yamlfile.Reader, s *Settings, optional bool) []yamlfile.Field {
-	integer := func(key string, into *int, minimum int) yamlfile.Field {
-		return yamlfile.Field{Key: key, Optional: optional, Read: func(n yamlfile.Node, what string) {
-			*into, _ = r.Int(n, what, minimum, maxBytes)
-		}}
-	}
-	return []yamlfile.Field{
-		{Key: "buffer_kind", Optional: optional, Read: func(n yamlfile.Node, what string) {
-			word, _ := r.Word(n, what, "buffer kind", topo.Spaces()...)
-			s.Buffer = topo.Space(word)
-		}},
-		{Key: "backpressure", Optional: optional, Read: func(n yamlfile.Node, what string) {
+	fields := []yamlfile.Field{
+		yamlfile.WordField(r, "buffer_kind", "buffer kind", &s.Buffer, topo.Spaces()...),
+		{Key: "backpressure", Read: func(n yamlfile.Node, what string) {
 			word, _ := r.Word(n, what, "back-pressure", "sleep", "poll")
 			s.Poll = word == "poll"
 		}},
-		integer("n_slots", &s.Slots, 1), integer("slot_size", &s.SlotBytes, 2),
-		integer("ipcq_credit_size_bytes", &s.CreditBytes, 0),
+		r.IntField("n_slots", &s.Slots, 1, maxBytes), r.IntField("slot_size", &s.SlotBytes, 2, maxBytes),
+		r.IntField("ipcq_credit_size_bytes", &s.CreditBytes, 0, maxBytes),
 	}
+	for i := range fields {
+		fields[i].Optional = optional
+	}
+	return fields
 }

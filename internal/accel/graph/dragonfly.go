@@ -13,8 +13,8 @@ func readDragonfly(f *file, n yamlfile.Node, what string) *builder {
 	var groups, routers, per int
 	global := 1
 	var host, local, far Spec
-	f.Struct(n, what, f.integer("groups", &groups, 1, maxRanks), f.integer("routers_per_group", &routers, 1, 1024),
-		f.integer("ranks_per_router", &per, 1, 1024), optional(f.integer("global_links", &global, 1, 1024)),
+	f.Struct(n, what, f.IntField("groups", &groups, 1, maxRanks), f.IntField("routers_per_group", &routers, 1, 1024),
+		f.IntField("ranks_per_router", &per, 1, 1024), f.IntField("global_links", &global, 1, 1024).Opt(),
 		f.link("host", &host), f.link("local", &local), f.link("global", &far))
 	if !f.fits(n, what, maxRanks, max(groups, 1), max(routers, 1), max(per, 1)) ||
 		!f.fits(n, what, maxLinks, max(groups, 1), max(groups, 1), global) ||

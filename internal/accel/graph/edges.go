@@ -64,14 +64,14 @@ func (f *file) edge(n yamlfile.Node, what string) edge {
 		return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into, *at = f.nodes(n, what), n }}
 	}
 	word := func(key string, into *string) yamlfile.Field {
-		return optional(yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into = f.word(n, what) }})
+		return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into = f.word(n, what) }}.Opt()
 	}
 	f.Struct(n, what, append(f.spec(&e.Spec), node("from", &e.from, &e.fromAt), node("to", &e.to, &e.toAt),
-		word("name", &e.name), word("level", &e.level), optional(f.integer("links", &e.links, 1, 1024)),
-		optional(yamlfile.Field{Key: "one_way", Read: func(n yamlfile.Node, what string) {
+		word("name", &e.name), word("level", &e.level), f.IntField("links", &e.links, 1, 1024).Opt(),
+		yamlfile.Field{Key: "one_way", Read: func(n yamlfile.Node, what string) {
 			text, _ := f.Word(n, what, "boolean", "true", "false")
 			e.oneWay = text == "true"
-		}}))...)
+		}}.Opt())...)
 	return e
 }
 

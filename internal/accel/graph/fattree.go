@@ -13,7 +13,7 @@ func readFatTree(f *file, n yamlfile.Node, what string) *builder {
 	var radix int
 	var over int64
 	var host Spec
-	f.Struct(n, what, append(f.spec(&host), f.integer("radix", &radix, 2, 128), f.share(&over))...)
+	f.Struct(n, what, append(f.spec(&host), f.IntField("radix", &radix, 2, 128), f.share(&over))...)
 	if f.Err() != nil {
 		return nil
 	}

@@ -53,39 +53,30 @@ type file struct{ *yamlfile.Reader }
 
 // spec returns the fields of a link's parameters.
 func (f *file) spec(s *Spec) []yamlfile.Field {
-	return []yamlfile.Field{f.rate("bandwidth_gbs", &s.Rate), f.ns("latency_ns", &s.Latency), f.energy(s)}
+	return []yamlfile.Field{f.rate("bandwidth_gbs", &s.Rate), NS(f.Reader, "latency_ns", &s.Latency), f.energy(s)}
 }
 
+// rate returns a field for a bandwidth.
 func (f *file) rate(key string, into *Rate) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
-		v, _ := f.Decimal(n, what, 6, MinRate, MaxRate)
-		*into = Rate(v)
-	}}
+	return yamlfile.DecimalField(f.Reader, key, into, 6, MinRate, MaxRate)
 }
 
-func (f *file) ns(key string, into *event.Time) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
-		v, _ := f.Decimal(n, what, 3, 0, MaxNS*1000)
-		*into = event.Time(v)
-	}}
+// NS returns a field for a time in nanoseconds.
+func NS(r *yamlfile.Reader, key string, into *event.Time) yamlfile.Field {
+	return yamlfile.DecimalField(r, key, into, 3, 0, MaxNS*1000)
 }
 
-// energy returns the field of the energy of a byte on a link.
-func (f *file) energy(s *Spec) yamlfile.Field {
-	return optional(yamlfile.Field{Key: "pj_per_byte", Read: func(n yamlfile.Node, what string) {
-		s.Energy, _ = f.Decimal(n, what, 3, 0, MaxEnergy)
-	}})
+// Energy returns an optional field for an energy in picojoules.
+func Energy(r *yamlfile.Reader, key string, into *int64) yamlfile.Field {
+	return yamlfile.DecimalField(r, key, into, 3, 0, MaxEnergy).Opt()
 }
 
-func (f *file) integer(key string, into *int, low, high int) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into, _ = f.Int(n, what, low, high) }}
-}
+// energy returns the field for the energy of a link.
+func (f *file) energy(s *Spec) yamlfile.Field { return Energy(f.Reader, "pj_per_byte", &s.Energy) }
 
-// share returns the field of an over-subscription, in thousandths.
+// share returns an optional field for an over-subscription, in thousandths.
 func (f *file) share(into *int64) yamlfile.Field {
-	return optional(yamlfile.Field{Key: "oversubscription", Read: func(n yamlfile.Node, what string) {
-		*into, _ = f.Decimal(n, what, 3, 1, 1000_000)
-	}})
+	return yamlfile.DecimalField(f.Reader, "oversubscription", into, 3, 1, 1000_000).Opt()
 }
 
 // link returns a field whose value is a mapping with a link's parameters and more fields.
@@ -93,11 +84,6 @@ func (f *file) link(key string, s *Spec, more ...yamlfile.Field) yamlfile.Field 
 	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
 		f.Struct(n, what, append(f.spec(s), more...)...)
 	}}
-}
-
-func optional(f yamlfile.Field) yamlfile.Field {
-	f.Optional = true
-	return f
 }
 
 // fits reports whether the product of numbers of nodes is not too large, and records a fault if it is.

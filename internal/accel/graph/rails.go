@@ -15,15 +15,15 @@ func readRails(f *file, n yamlfile.Node, what string) *builder {
 	var over int64
 	given := false
 	up := yamlfile.Field{Key: "spine", Read: func(n yamlfile.Node, what string) {
-		f.Struct(n, what, optional(f.rate("bandwidth_gbs", &spine.Rate)), f.ns("latency_ns", &spine.Latency),
+		f.Struct(n, what, f.rate("bandwidth_gbs", &spine.Rate).Opt(), NS(f.Reader, "latency_ns", &spine.Latency),
 			f.energy(&spine), f.share(&over))
 		if given = true; spine.Rate > 0 && over > 0 {
 			f.Fault(n, "%s: bandwidth_gbs and oversubscription exclude each other", what)
 		}
 	}}
-	f.Struct(n, what, f.integer("nodes", &nodes, 1, maxRanks), f.integer("ranks_per_node", &per, 1, 1024),
-		optional(f.integer("nodes_per_leaf", &leafNodes, 1, maxRanks)), optional(f.integer("spines", &spines, 0, 4096)),
-		f.link("island", &island), f.link("rail", &rail), optional(up))
+	f.Struct(n, what, f.IntField("nodes", &nodes, 1, maxRanks), f.IntField("ranks_per_node", &per, 1, 1024),
+		f.IntField("nodes_per_leaf", &leafNodes, 1, maxRanks).Opt(), f.IntField("spines", &spines, 0, 4096).Opt(),
+		f.link("island", &island), f.link("rail", &rail), up.Opt())
 	if !f.fits(n, what, maxRanks, max(nodes, 1), max(per, 1)) {
 		return nil
 	}

@@ -113,9 +113,9 @@ type networkFile struct {
 
 func (f *networkFile) flat(root yamlfile.Node) {
 	n := &f.network
-	f.Struct(root, "the network", append(f.common(), f.name(), f.ns("latency_ns", &n.Latency),
-		f.ns("overhead_ns", &n.Overhead), f.ns("gap_ns", &n.Gap), f.rate("bandwidth_gbs", &n.Bandwidth, false),
-		f.energy("pj_per_byte", &n.Energy.Link))...)
+	f.Struct(root, "the network", append(f.common(), f.name(), graph.NS(f.Reader, "latency_ns", &n.Latency),
+		graph.NS(f.Reader, "overhead_ns", &n.Overhead), graph.NS(f.Reader, "gap_ns", &n.Gap), f.rate("bandwidth_gbs", &n.Bandwidth, false),
+		graph.Energy(f.Reader, "pj_per_byte", &n.Energy.Link))...)
 }
 
 func (f *networkFile) graph(root yamlfile.Node) {
@@ -137,9 +137,7 @@ func (f *networkFile) graph(root yamlfile.Node) {
 // the network gets one.
 func (f *networkFile) astra(root yamlfile.Node) {
 	f.network.Name = "astra-sim"
-	name := f.name()
-	name.Optional = true
-	fields := append(append(f.common(), name), f.ends()...)
+	fields := append(append(f.common(), f.name().Opt()), f.ends()...)
 	for _, key := range graph.AstraKeys {
 		fields = append(fields, yamlfile.Field{Key: key, Read: func(yamlfile.Node, string) {}})
 	}
@@ -158,42 +156,22 @@ func (f *networkFile) name() yamlfile.Field {
 
 // ends returns the fields of the ranks' ends, which a graph need not have.
 func (f *networkFile) ends() []yamlfile.Field {
-	overhead, gap := f.ns("overhead_ns", &f.network.Overhead), f.ns("gap_ns", &f.network.Gap)
-	overhead.Optional, gap.Optional = true, true
-	return []yamlfile.Field{overhead, gap}
+	return []yamlfile.Field{graph.NS(f.Reader, "overhead_ns", &f.network.Overhead).Opt(),
+		graph.NS(f.Reader, "gap_ns", &f.network.Gap).Opt()}
 }
 
 // common returns the fields that all networks may have.
 func (f *networkFile) common() []yamlfile.Field {
 	n := &f.network
-	launch := f.ns("launch_ns", &n.Launch)
-	launch.Optional = true
-	return []yamlfile.Field{launch, f.rate("reduce_gbs", &n.Reduce, true), f.rate("copy_gbs", &n.Copy, true),
-		f.energy("memory_pj_per_byte", &n.Energy.Memory), f.energy("pj_per_op", &n.Energy.Op), f.faults()}
-}
-
-func (f *networkFile) ns(key string, into *event.Time) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(node yamlfile.Node, what string) {
-		v, _ := f.Decimal(node, what, 3, 0, graph.MaxNS*1000)
-		*into = event.Time(v)
-	}}
+	return []yamlfile.Field{graph.NS(f.Reader, "launch_ns", &n.Launch).Opt(), f.rate("reduce_gbs", &n.Reduce, true), f.rate("copy_gbs", &n.Copy, true),
+		graph.Energy(f.Reader, "memory_pj_per_byte", &n.Energy.Memory), graph.Energy(f.Reader, "pj_per_op", &n.Energy.Op), f.faults()}
 }
 
 func (f *networkFile) rate(key string, into *Rate, optional bool) yamlfile.Field {
-	return yamlfile.Field{Key: key, Optional: optional, Read: func(node yamlfile.Node, what string) {
-		lowest := int64(graph.MinRate)
-		if optional {
-			lowest = 0
-		}
-		v, _ := f.Decimal(node, what, 6, lowest, graph.MaxRate)
-		*into = Rate(v)
-	}}
-}
-
-func (f *networkFile) energy(key string, into *int64) yamlfile.Field {
-	return yamlfile.Field{Key: key, Optional: true, Read: func(node yamlfile.Node, what string) {
-		*into, _ = f.Decimal(node, what, 3, 0, graph.MaxEnergy)
-	}}
+	if optional {
+		return yamlfile.DecimalField(f.Reader, key, into, 6, 0, graph.MaxRate).Opt()
+	}
+	return yamlfile.DecimalField(f.Reader, key, into, 6, graph.MinRate, graph.MaxRate)
 }
 
 // faults returns the field of the network's faults, in the notation of the options.

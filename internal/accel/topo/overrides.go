@@ -80,7 +80,7 @@ func (w *Wiring) Path(from, to End) (Path, error) {
 // overridden reads the section overrides. The names are checked when the rest of the file is known.
 func (r reader) overridden() yamlfile.Field {
 	section := func(key string, device bool) yamlfile.Field {
-		return optional(yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
+		return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
 			entries, _ := r.Mapping(n, what)
 			for _, e := range entries {
 				o := override{name: e.Key, device: device}
@@ -88,20 +88,20 @@ func (r reader) overridden() yamlfile.Field {
 				r.t.overrides.list = append(r.t.overrides.list, o)
 				*r.named = append(*r.named, e.At)
 			}
-		}})
+		}}.Opt()
 	}
-	return optional(r.group("overrides", section("links", false), section("devices", true)))
+	return r.Group("overrides", section("links", false), section("devices", true)).Opt()
 }
 
 // override reads the values of one override.
 func (r reader) override(o *override, e yamlfile.Entry, what string) {
-	fields := []yamlfile.Field{optional(r.rate("bw_gbs", &o.bw)),
-		optional(decimal(r, "efficiency", &o.efficiency, 3, 1, 1000, 1))}
+	fields := []yamlfile.Field{r.rate("bw_gbs", &o.bw).Opt(),
+		yamlfile.DecimalField(r.Reader, "efficiency", &o.efficiency, 3, 1, 1000).Opt()}
 	if !o.device {
-		fields = append(fields, optional(yamlfile.Field{Key: "latency_ns", Read: func(n yamlfile.Node, what string) {
+		fields = append(fields, yamlfile.Field{Key: "latency_ns", Read: func(n yamlfile.Node, what string) {
 			o.latency = new(event.Time)
 			r.ns("", o.latency).Read(n, what)
-		}}))
+		}}.Opt())
 	}
 	r.Struct(e.Value, what, fields...)
 	if len(r.Peek(e.Value)) == 0 {

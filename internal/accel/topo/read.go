@@ -48,13 +48,13 @@ func parse(name string, data []byte, watch func(*yamlfile.Reader)) (*Topology, e
 	t := &Topology{}
 	r := reader{file, t, new([]yamlfile.Node)}
 	file.Struct(root, "the topology",
-		r.group("system", r.system()...),
-		r.group("io_chiplet", r.ns("pcie_ep_overhead_ns", &t.PCIeCost), r.ns("noc_overhead_ns", &t.IONocCost),
+		r.Group("system", r.system()...),
+		r.Group("io_chiplet", r.ns("pcie_ep_overhead_ns", &t.PCIeCost), r.ns("noc_overhead_ns", &t.IONocCost),
 			r.ns("io_cpu_overhead_ns", &t.IOCPUCost), r.ns("ucie_overhead_ns", &t.IOUCIeCost),
 			r.rate("noc_bw_gbs", &t.IONocBW)),
-		r.group("sip", r.grid("cubes", &t.Cubes), r.length("gap_mm", &t.Gap)),
-		r.group("cube", r.cube()...),
-		r.group("pe", r.pe()...),
+		r.Group("sip", r.grid("cubes", &t.Cubes), r.length("gap_mm", &t.Gap)),
+		r.Group("cube", r.cube()...),
+		r.Group("pe", r.pe()...),
 		r.overridden())
 	if err := file.Err(); err != nil {
 		return nil, err
@@ -85,20 +85,15 @@ type reader struct {
 func (r reader) system() []yamlfile.Field {
 	t := r.t
 	return []yamlfile.Field{
-		{Key: "fabric", Read: func(n yamlfile.Node, what string) {
-			word, _ := r.Word(n, what, "fabric", string(Flits), string(Whole))
-			t.Fabric = Fabric(word)
-		}},
-		r.integer("flit_bytes", &t.FlitBytes, 16, maxBytes),
-		{Key: "arbitration", Optional: true, Read: func(n yamlfile.Node, what string) {
-			word, _ := r.Word(n, what, "arbitration", string(FIFO), string(RoundRobin), string(Age))
-			t.queueing.Rule = Arbitration(word)
-		}},
-		optional(r.integer("buffer_flits", &t.queueing.Buffer, 0, maxBytes)),
-		decimal(r, "ns_per_mm", &t.FsPerMM, 6, 0, 1000*1e6, 1),
+		yamlfile.WordField(r.Reader, "fabric", "fabric", &t.Fabric, string(Flits), string(Whole)),
+		r.IntField("flit_bytes", &t.FlitBytes, 16, maxBytes),
+		yamlfile.WordField(r.Reader, "arbitration", "arbitration", &t.queueing.Rule, string(FIFO), string(RoundRobin),
+			string(Age)).Opt(),
+		r.IntField("buffer_flits", &t.queueing.Buffer, 0, maxBytes).Opt(),
+		yamlfile.DecimalField(r.Reader, "ns_per_mm", &t.FsPerMM, 6, 0, 1000*1e6),
 		{Key: "sips", Read: r.sips},
-		r.group("switch", r.ns("overhead_ns", &t.SwitchCost)),
-		r.group("link", r.rate("bw_gbs", &t.LinkBW), r.ns("latency_ns", &t.LinkLatency)),
+		r.Group("switch", r.ns("overhead_ns", &t.SwitchCost)),
+		r.Group("link", r.rate("bw_gbs", &t.LinkBW), r.ns("latency_ns", &t.LinkLatency)),
 	}
 }
 
@@ -111,16 +106,16 @@ func (r reader) cube() []yamlfile.Field {
 			p := r.pos(n, what, 1)
 			c.W, c.H = p.X, p.Y
 		}},
-		r.group("noc", r.integer("rows", &noc.Rows, 1, maxSide), r.integer("cols", &noc.Cols, 1, maxSide),
-			r.group("hole", r.integer("row", &noc.HoleRow, 0, maxSide), r.integer("col", &noc.HoleCol, 0, maxSide),
-				r.integer("h", &noc.HoleH, 0, maxSide), r.integer("w", &noc.HoleW, 0, maxSide)),
+		r.Group("noc", r.IntField("rows", &noc.Rows, 1, maxSide), r.IntField("cols", &noc.Cols, 1, maxSide),
+			r.Group("hole", r.IntField("row", &noc.HoleRow, 0, maxSide), r.IntField("col", &noc.HoleCol, 0, maxSide),
+				r.IntField("h", &noc.HoleH, 0, maxSide), r.IntField("w", &noc.HoleW, 0, maxSide)),
 			r.ns("router_overhead_ns", &noc.RouterCost), r.rate("bw_gbs", &noc.BW)),
-		r.group("ucie", r.integer("connections", &c.UCIeConns, 1, maxSide), r.rate("bw_gbs", &c.UCIeBW),
+		r.Group("ucie", r.IntField("connections", &c.UCIeConns, 1, maxSide), r.rate("bw_gbs", &c.UCIeBW),
 			r.ns("overhead_ns", &c.UCIeCost)),
-		r.group("m_cpu", r.position("pos_mm", &c.MCPUPos), r.ns("overhead_ns", &c.MCPUCost)),
-		r.group("sram", r.position("pos_mm", &c.SRAMPos), r.memory("size_mb", &c.SRAMBytes, 1<<20, maxMB),
+		r.Group("m_cpu", r.position("pos_mm", &c.MCPUPos), r.ns("overhead_ns", &c.MCPUCost)),
+		r.Group("sram", r.position("pos_mm", &c.SRAMPos), r.memory("size_mb", &c.SRAMBytes, 1<<20, maxMB),
 			r.ns("overhead_ns", &c.SRAMCost), r.rate("router_bw_gbs", &c.SRAMBW)),
-		r.group("hbm", r.memory("total_gb", &h.Bytes, 1<<30, maxGB), r.power("pseudo_channels", &h.Channels),
+		r.Group("hbm", r.memory("total_gb", &h.Bytes, 1<<30, maxGB), r.power("pseudo_channels", &h.Channels),
 			r.rate("channel_bw_gbs", &h.ChannelBW), r.power("burst_bytes", &h.Burst),
 			yamlfile.Field{Key: "efficiency", Read: func(n yamlfile.Node, what string) {
 				perMille, _ := r.Decimal(n, what, 3, 1, 1000)
@@ -149,15 +144,15 @@ func (r reader) pe() []yamlfile.Field {
 		}}
 	}
 	return []yamlfile.Field{
-		r.group("cpu", r.ns("overhead_ns", &p.CPUCost), r.ns("dispatch_ns", &p.DispatchCost)),
-		r.group("scheduler", r.ns("overhead_ns", &p.SchedulerCost)),
-		r.group("tcm", r.memory("size_mb", &p.TCMBytes, 1<<20, maxMB),
+		r.Group("cpu", r.ns("overhead_ns", &p.CPUCost), r.ns("dispatch_ns", &p.DispatchCost)),
+		r.Group("scheduler", r.ns("overhead_ns", &p.SchedulerCost)),
+		r.Group("tcm", r.memory("size_mb", &p.TCMBytes, 1<<20, maxMB),
 			r.rate("read_bw_gbs", &p.TCMRead), r.rate("write_bw_gbs", &p.TCMWrite)),
-		r.group("mmu", r.ns("tlb_overhead_ns", &p.TLBCost)),
-		r.group("math", r.integer("elements_per_ns", &p.MathPerNS, 1, maxBytes)),
-		r.group("gemm", yamlfile.Field{Key: "tile", Read: r.tile}, r.ns("tile_ns", &p.TileCost)),
-		r.group("fetch_store", r.rate("bw_gbs", &p.FetchBW)),
-		r.group("ipcq", tier(TCMSpace), tier(SRAMSpace), tier(HBMSpace), r.ns("poll_ns", &p.Poll)),
+		r.Group("mmu", r.ns("tlb_overhead_ns", &p.TLBCost)),
+		r.Group("math", r.IntField("elements_per_ns", &p.MathPerNS, 1, maxBytes)),
+		r.Group("gemm", yamlfile.Field{Key: "tile", Read: r.tile}, r.ns("tile_ns", &p.TileCost)),
+		r.Group("fetch_store", r.rate("bw_gbs", &p.FetchBW)),
+		r.Group("ipcq", tier(TCMSpace), tier(SRAMSpace), tier(HBMSpace), r.ns("poll_ns", &p.Poll)),
 	}
 }
 
@@ -165,13 +160,10 @@ func (r reader) pe() []yamlfile.Field {
 func (r reader) sips(n yamlfile.Node, what string) {
 	s := &r.t.SIPs
 	r.Struct(n, what,
-		r.integer("count", &s.Count, 1, maxSIPs),
-		yamlfile.Field{Key: "topology", Read: func(n yamlfile.Node, what string) {
-			word, _ := r.Word(n, what, "SIP topology", Kinds()...)
-			s.Kind = Kind(word)
-		}},
-		optional(r.integer("w", &s.Grid.W, 1, maxSIPs)),
-		optional(r.integer("h", &s.Grid.H, 1, maxSIPs)))
+		r.IntField("count", &s.Count, 1, maxSIPs),
+		yamlfile.WordField(r.Reader, "topology", "SIP topology", &s.Kind, Kinds()...),
+		r.IntField("w", &s.Grid.W, 1, maxSIPs).Opt(),
+		r.IntField("h", &s.Grid.H, 1, maxSIPs).Opt())
 	if s.Count == 0 || s.Kind == "" {
 		return // reported already
 	}
@@ -209,20 +201,6 @@ func (r reader) tile(n yamlfile.Node, what string) {
 	}
 }
 
-// group is a key that holds a mapping of other keys.
-func (r reader) group(key string, fields ...yamlfile.Field) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { r.Struct(n, what, fields...) }}
-}
-
-func optional(f yamlfile.Field) yamlfile.Field {
-	f.Optional = true
-	return f
-}
-
-func (r reader) integer(key string, into *int, low, high int) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) { *into, _ = r.Int(n, what, low, high) }}
-}
-
 // power reads a power of two, because the value divides addresses into bit fields.
 func (r reader) power(key string, into *int) yamlfile.Field {
 	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
@@ -234,32 +212,26 @@ func (r reader) power(key string, into *int) yamlfile.Field {
 	}}
 }
 
-// decimal reads a number with up to digits decimals. Its value, in units of the last digit, is
-// multiplied by unit.
-func decimal[T ~int64](r reader, key string, into *T, digits int, low, high, unit int64) yamlfile.Field {
-	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
-		v, _ := r.Decimal(n, what, digits, low, high)
-		*into = T(v * unit)
-	}}
-}
-
 // ns reads a time in nanoseconds with up to three decimals, up to a millisecond.
 func (r reader) ns(key string, into *event.Time) yamlfile.Field {
-	return decimal(r, key, into, 3, 0, int64(1000*event.Microsecond), 1)
+	return yamlfile.DecimalField(r.Reader, key, into, 3, 0, int64(1000*event.Microsecond))
 }
 
 // rate reads a bandwidth in GB/s with up to three decimals.
 func (r reader) rate(key string, into *Bandwidth) yamlfile.Field {
-	return decimal(r, key, into, 3, 1, int64(GBps(1_000_000)), 1)
+	return yamlfile.DecimalField(r.Reader, key, into, 3, 1, int64(GBps(1_000_000)))
 }
 
 // memory reads a size as a whole number of units (MB or GB).
 func (r reader) memory(key string, into *int64, unit, high int64) yamlfile.Field {
-	return decimal(r, key, into, 0, 1, high, unit)
+	return yamlfile.Field{Key: key, Read: func(n yamlfile.Node, what string) {
+		v, _ := r.Decimal(n, what, 0, 1, high)
+		*into = v * unit
+	}}
 }
 
 func (r reader) length(key string, into *Length) yamlfile.Field {
-	return decimal(r, key, into, 3, 0, maxMicrometres, 1)
+	return yamlfile.DecimalField(r.Reader, key, into, 3, 0, maxMicrometres)
 }
 
 func (r reader) position(key string, into *Pos) yamlfile.Field {
@@ -267,7 +239,7 @@ func (r reader) position(key string, into *Pos) yamlfile.Field {
 }
 
 func (r reader) grid(key string, into *Grid) yamlfile.Field {
-	return r.group(key, r.integer("w", &into.W, 1, maxSide), r.integer("h", &into.H, 1, maxSide))
+	return r.Group(key, r.IntField("w", &into.W, 1, maxSide), r.IntField("h", &into.H, 1, maxSide))
 }
 
 // maxMicrometres is the longest distance on a board: a metre, in micrometres.

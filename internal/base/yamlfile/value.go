@@ -17,6 +17,39 @@ type Field struct {
 	Read     func(n Node, what string)
 }
 
+// Opt returns the field as one that may be missing.
+func (f Field) Opt() Field {
+	f.Optional = true
+	return f
+}
+
+// Group returns a field that is a mapping with fields of its own.
+func (r *Reader) Group(key string, fields ...Field) Field {
+	return Field{Key: key, Read: func(n Node, what string) { r.Struct(n, what, fields...) }}
+}
+
+// IntField returns a field for a whole number from low to high.
+func (r *Reader) IntField(key string, into *int, low, high int) Field {
+	return Field{Key: key, Read: func(n Node, what string) { *into, _ = r.Int(n, what, low, high) }}
+}
+
+// DecimalField returns a field for a number with at most digits decimals, from low to high. All are in units of the last
+// digit.
+func DecimalField[T ~int64](r *Reader, key string, into *T, digits int, low, high int64) Field {
+	return Field{Key: key, Read: func(n Node, what string) {
+		v, _ := r.Decimal(n, what, digits, low, high)
+		*into = T(v)
+	}}
+}
+
+// WordField returns a field for one of some words, which noun describes.
+func WordField[S ~string](r *Reader, key, noun string, into *S, words ...string) Field {
+	return Field{Key: key, Read: func(n Node, what string) {
+		word, _ := r.Word(n, what, noun, words...)
+		*into = S(word)
+	}}
+}
+
 // Struct reads a mapping with the given fields, in their order. Unknown keys and missing keys that are not
 // optional are faults. It returns what Fields does.
 func (r *Reader) Struct(n Node, what string, fields ...Field) (values map[string]Node, clean bool) {
