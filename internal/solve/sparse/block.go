@@ -21,22 +21,9 @@ func (m *Matrix) MultiplyBlock(dst, x []float64, width, lo, hi int) {
 		return
 	}
 	_, _ = dst[hi*width-1], x[m.cols*width-1]
-	at := int(m.first[lo/indexRows])
-	for int(m.runs[at].hi) <= lo {
-		at++
-	}
-	for lo < hi {
-		r := &m.runs[at]
-		end := min(hi, int(r.through))
-		r.form.block(dst[lo*width:end*width], x, width, lo, end, int(r.lo))
-		for at++; at < len(m.runs) && int(m.runs[at].lo) < end; at++ { // overwrite the rows in the gaps
-			if gap := &m.runs[at]; gap.hi-gap.lo <= shortGap {
-				from, to := int(gap.lo), min(end, int(gap.hi))
-				gap.form.block(dst[from*width:to*width], x, width, from, to, from)
-			}
-		}
-		lo = end
-	}
+	m.each(lo, hi, func(f form, from, to, base int) {
+		f.block(dst[from*width:to*width], x, width, from, to, base)
+	})
 }
 
 // block multiplies rows with the same entries. The rows of a block vector follow each other, so this is the product of

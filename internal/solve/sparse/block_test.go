@@ -133,7 +133,7 @@ func TestSinglePrecision(t *testing.T) {
 			got := make([]float32, hi-lo)
 			m.Product32(got, x, lo, hi)
 			for i, v := range got {
-				want := minusZero32
+				want := float32(minusZero)
 				for k, c := range rows[lo+i].Cols {
 					want += float32(float32(rows[lo+i].Vals[k]) * x[c])
 				}

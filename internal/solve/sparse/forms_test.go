@@ -175,7 +175,7 @@ func compareProducts(t *testing.T, m *Matrix, vectors map[int][]float64, lo, hi 
 	m.Product(got[lo:], x, lo, hi)
 	m.Product32(got32[lo:], x32, lo, hi)
 	for i, v := range got {
-		sum, sum32 := minusZero, minusZero32
+		sum, sum32 := minusZero, float32(minusZero)
 		if i < lo || i >= hi {
 			sum, sum32 = guard, guard
 		} else {

@@ -13,20 +13,23 @@ import (
 // product of -0 into +0.
 var minusZero = math.Copysign(0, -1)
 
-func sameLength(a, b, c []float64) int {
+// float is the type of the values of a vector.
+type float interface{ float32 | float64 }
+
+func sameLength[T float](a, b, c []T) int {
 	if len(a) != len(b) || len(a) != len(c) {
 		panic(fmt.Sprintf("sparse: vectors of lengths %d, %d and %d", len(a), len(b), len(c)))
 	}
 	return len(a)
 }
 
-func axpby(dst []float64, a float64, x []float64, b float64, y []float64) {
+func axpby[T float](dst []T, a T, x []T, b T, y []T) {
 	for i := range dst {
-		dst[i] = float64(a*x[i]) + float64(b*y[i])
+		dst[i] = T(a*x[i]) + T(b*y[i])
 	}
 }
 
-func times(dst, x, y []float64) {
+func times[T float](dst, x, y []T) {
 	for i := range dst {
 		dst[i] = x[i] * y[i]
 	}
@@ -56,41 +59,42 @@ func halves(lane []float64) float64 {
 	return lane[0]
 }
 
-func (c *constant) portable(dst, x []float64, lo, hi int) {
+func portableConstant[T float](c *constant, dst, x []T, lo, hi int) {
 	for i := lo; i < hi; i++ {
-		sum := minusZero
+		sum := T(minusZero)
 		for k, off := range c.offs {
-			sum += float64(c.coefs[k] * x[i+off/8])
+			sum += T(T(c.coefs[k]) * x[i+off/8])
 		}
 		dst[i-lo] = sum
 	}
 }
 
-func (v *varying) portable(dst, x []float64, lo, hi, base int) {
+func portableVarying[T float](v *varying, dst, x []T, lo, hi, base int) {
 	for i := lo; i < hi; i++ {
-		sum := minusZero
+		sum := T(minusZero)
 		for k, off := range v.offs {
-			sum += float64(v.value(k*v.n+i-base) * x[i+off/8])
+			sum += T(T(v.value(k*v.n+i-base)) * x[i+off/8])
 		}
 		dst[i-lo] = sum
 	}
 }
 
-// portable multiplies n slices from slice s on. It defines the results of the assembly kernels.
-func (c *scattered) portable(dst, x []float64, s, n, row int) {
+// portableScattered multiplies n slices from slice s on. It defines the results of the assembly kernels.
+func portableScattered[T float](c *scattered, dst, x []T, s, n, row int) {
 	for i := range n {
-		sum := [8]float64{minusZero, minusZero, minusZero, minusZero, minusZero, minusZero, minusZero, minusZero}
+		sum := dst[8*i:][:8]
+		for l := range sum {
+			sum[l] = T(minusZero)
+		}
 		at := int(c.starts[s+i].entry)
-		masks := c.masks[c.starts[s+i].mask:c.starts[s+i+1].mask]
-		for _, mask := range masks {
+		for _, mask := range c.masks[c.starts[s+i].mask:c.starts[s+i+1].mask] {
 			for l := range sum {
 				if mask>>l&1 != 0 {
-					sum[l] += float64(c.value(s+i, at) * x[c.column(at, row+8*i)])
+					sum[l] += T(T(c.value(s+i, at)) * x[c.column(at, row+8*i)])
 					at++
 				}
 			}
 		}
-		copy(dst[8*i:8*i+8], sum[:])
 	}
 }
 

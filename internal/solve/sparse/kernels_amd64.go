@@ -95,7 +95,7 @@ func (s *Sweep) run(lo, hi int, block []float64) {
 
 func (c *constant) rows(dst, x []float64, lo, hi, _ int) {
 	if !fast || len(c.offs) == 0 || hi-lo == 1 {
-		c.portable(dst, x, lo, hi)
+		portableConstant(c, dst, x, lo, hi)
 		return
 	}
 	constantAVX512(&dst[0], &x[lo], &c.offs[0], &c.coefs[0], len(c.offs), hi-lo)
@@ -104,7 +104,7 @@ func (c *constant) rows(dst, x []float64, lo, hi, _ int) {
 func (v *varying) rows(dst, x []float64, lo, hi, base int) {
 	switch at := lo - base; {
 	case !fast:
-		v.portable(dst, x, lo, hi, base)
+		portableVarying(v, dst, x, lo, hi, base)
 	case v.vals16 != nil:
 		varying16AVX512(&dst[0], &x[lo], &v.offs[0], &v.vals16[at], v.n, len(v.offs), hi-lo, &v.vals32[at])
 	case v.vals32 != nil:
@@ -118,7 +118,7 @@ func (v *varying) rows(dst, x []float64, lo, hi, base int) {
 // and row is the first row of slice s.
 func (c *scattered) slices(dst []float64, x []float64, s, n, row int) {
 	if !fast {
-		c.portable(dst, x, s, n, row)
+		portableScattered(c, dst, x, s, n, row)
 		return
 	}
 	at := c.starts[s]

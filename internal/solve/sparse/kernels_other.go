@@ -24,11 +24,11 @@ func Dot(x, y []float64) float64 {
 	return dot(x, y)
 }
 
-func (c *constant) rows(dst, x []float64, lo, hi, _ int)   { c.portable(dst, x, lo, hi) }
-func (v *varying) rows(dst, x []float64, lo, hi, base int) { v.portable(dst, x, lo, hi, base) }
+func (c *constant) rows(dst, x []float64, lo, hi, _ int)   { portableConstant(c, dst, x, lo, hi) }
+func (v *varying) rows(dst, x []float64, lo, hi, base int) { portableVarying(v, dst, x, lo, hi, base) }
 
 func (c *scattered) slices(dst []float64, x []float64, s, n, row int) {
-	c.portable(dst, x, s, n, row)
+	portableScattered(c, dst, x, s, n, row)
 }
 
 func (s *Sweep) run(lo, hi int, block []float64) { s.portable(lo, hi, block) }

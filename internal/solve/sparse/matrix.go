@@ -148,6 +148,12 @@ func (m *Matrix) Product(block, x []float64, lo, hi int) {
 		return
 	}
 	_, _ = block[hi-lo-1], x[m.cols-1]
+	m.each(lo, hi, func(f form, from, to, base int) { f.rows(block[from-lo:to-lo], x, from, to, base) })
+}
+
+// each calls fn for the rows [lo, hi), run by run: for the rows from, ..., to-1 of a run that starts at row base. Runs of
+// equal rows are taken together with the short gaps between them, whose rows fn then overwrites.
+func (m *Matrix) each(lo, hi int, fn func(f form, from, to, base int)) {
 	at := int(m.first[lo/indexRows])
 	for int(m.runs[at].hi) <= lo {
 		at++
@@ -155,14 +161,13 @@ func (m *Matrix) Product(block, x []float64, lo, hi int) {
 	for lo < hi {
 		r := &m.runs[at]
 		end := min(hi, int(r.through))
-		r.form.rows(block[:end-lo], x, lo, end, int(r.lo))
-		for at++; at < len(m.runs) && int(m.runs[at].lo) < end; at++ { // overwrite the rows in the gaps
+		fn(r.form, lo, end, int(r.lo))
+		for at++; at < len(m.runs) && int(m.runs[at].lo) < end; at++ {
 			if gap := &m.runs[at]; gap.hi-gap.lo <= shortGap {
-				from, to := int(gap.lo), min(end, int(gap.hi))
-				gap.form.rows(block[from-lo:to-lo], x, from, to, from)
+				fn(gap.form, int(gap.lo), min(end, int(gap.hi)), int(gap.lo))
 			}
 		}
-		block, lo = block[end-lo:], end
+		lo = end
 	}
 }
 
