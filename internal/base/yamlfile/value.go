@@ -33,8 +33,8 @@ func (r *Reader) IntField(key string, into *int, low, high int) Field {
 	return Field{Key: key, Read: func(n Node, what string) { *into, _ = r.Int(n, what, low, high) }}
 }
 
-// DecimalField returns a field for a number with at most digits decimals, from low to high. All are in units of the last
-// digit.
+// DecimalField returns a field for a number with at most digits decimals, from low to high. All are in units of the
+// last digit.
 func DecimalField[T ~int64](r *Reader, key string, into *T, digits int, low, high int64) Field {
 	return Field{Key: key, Read: func(n Node, what string) {
 		v, _ := r.Decimal(n, what, digits, low, high)

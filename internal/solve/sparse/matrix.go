@@ -151,8 +151,8 @@ func (m *Matrix) Product(block, x []float64, lo, hi int) {
 	m.each(lo, hi, func(f form, from, to, base int) { f.rows(block[from-lo:to-lo], x, from, to, base) })
 }
 
-// each calls fn for the rows [lo, hi), run by run: for the rows from, ..., to-1 of a run that starts at row base. Runs of
-// equal rows are taken together with the short gaps between them, whose rows fn then overwrites.
+// each calls fn for the rows [lo, hi), run by run: for the rows from, ..., to-1 of a run that starts at row base. Runs
+// of equal rows are taken together with the short gaps between them, whose rows fn then overwrites.
 func (m *Matrix) each(lo, hi int, fn func(f form, from, to, base int)) {
 	at := int(m.first[lo/indexRows])
 	for int(m.runs[at].hi) <= lo {
