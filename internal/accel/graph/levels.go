@@ -32,8 +32,8 @@ func readLevels(f *file, n yamlfile.Node, what string) *builder {
 		rate := f.rate("bandwidth_gbs", &l.Rate)
 		rate.Optional = i > 0
 		f.Struct(node, at, yamlfile.Field{Key: "name", Read: func(n yamlfile.Node, what string) { l.name = f.word(n, what) }},
-			f.IntField("size", &l.size, 1, maxRanks), rate, NS(f.Reader, "latency_ns", &l.Latency), f.share(&l.over), f.energy(&l.Spec),
-			f.IntField("links", &l.links, 1, 1024).Opt())
+			f.IntField("size", &l.size, 1, maxRanks), rate, NS(f.Reader, "latency_ns", &l.Latency), f.share(&l.over),
+			f.energy(&l.Spec), f.IntField("links", &l.links, 1, 1024).Opt())
 		if ranks *= max(l.size, 1); ranks > maxRanks {
 			f.Fault(node, "%s: more than %d ranks", at, maxRanks)
 			return nil

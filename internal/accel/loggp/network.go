@@ -114,7 +114,8 @@ type networkFile struct {
 func (f *networkFile) flat(root yamlfile.Node) {
 	n := &f.network
 	f.Struct(root, "the network", append(f.common(), f.name(), graph.NS(f.Reader, "latency_ns", &n.Latency),
-		graph.NS(f.Reader, "overhead_ns", &n.Overhead), graph.NS(f.Reader, "gap_ns", &n.Gap), f.rate("bandwidth_gbs", &n.Bandwidth, false),
+		graph.NS(f.Reader, "overhead_ns", &n.Overhead), graph.NS(f.Reader, "gap_ns", &n.Gap),
+		f.rate("bandwidth_gbs", &n.Bandwidth, false),
 		graph.Energy(f.Reader, "pj_per_byte", &n.Energy.Link))...)
 }
 
@@ -163,8 +164,9 @@ func (f *networkFile) ends() []yamlfile.Field {
 // common returns the fields that all networks may have.
 func (f *networkFile) common() []yamlfile.Field {
 	n := &f.network
-	return []yamlfile.Field{graph.NS(f.Reader, "launch_ns", &n.Launch).Opt(), f.rate("reduce_gbs", &n.Reduce, true), f.rate("copy_gbs", &n.Copy, true),
-		graph.Energy(f.Reader, "memory_pj_per_byte", &n.Energy.Memory), graph.Energy(f.Reader, "pj_per_op", &n.Energy.Op), f.faults()}
+	return []yamlfile.Field{graph.NS(f.Reader, "launch_ns", &n.Launch).Opt(), f.rate("reduce_gbs", &n.Reduce, true),
+		f.rate("copy_gbs", &n.Copy, true), graph.Energy(f.Reader, "memory_pj_per_byte", &n.Energy.Memory),
+		graph.Energy(f.Reader, "pj_per_op", &n.Energy.Op), f.faults()}
 }
 
 func (f *networkFile) rate(key string, into *Rate, optional bool) yamlfile.Field {
