@@ -51,7 +51,6 @@ vet:
 
 # release-test runs everything that is too long for each change: all tests in full, the packages with goroutines under
 # the race detector, 300 faults, every fuzz target, and all sources for the other architecture.
-# docs/results/2026-11-19-release-test.md has the last result.
 release-test: deps vet
 	@$(MAKE) --no-print-directory -k -j1 unit race other-architecture faults fuzz
 

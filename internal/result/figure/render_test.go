@@ -42,7 +42,7 @@ func TestGolden(t *testing.T) {
 // Equal descriptions give equal bytes.
 func TestDeterministic(t *testing.T) {
 	for _, f := range []Figure{latencyFigure(), oddFigure(), heatFigure(), topologyFigure()} {
-		if svgOf(t, f) != svgOf(t, f) {
+		if once, again := svgOf(t, f), svgOf(t, f); once != again {
 			t.Errorf("%s: SVG differs between two drawings", f.Name)
 		}
 		var a, b bytes.Buffer
