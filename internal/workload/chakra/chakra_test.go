@@ -177,15 +177,26 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestNoMetadata reads nodes of a file that does not begin with metadata.
-func TestNoMetadata(t *testing.T) {
+// TestOlderSchemas reads nodes with a list of parents, which stand alone or packed, with and without metadata.
+func TestOlderSchemas(t *testing.T) {
 	number := func(b []byte, field protowire.Number, v uint64) []byte {
 		return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
 	}
-	node := number(number(appendString(number(nil, 1, 6), 2, "fwd"), 3, uint64(Comp)), 4, 5)
-	node = appendMessage(node, 10, Integer("runtime", 9).message)
-	tr := must.Get(Parse("x.0.et", 0, protowire.AppendBytes(nil, node)))(t)
-	want := []Node{{ID: 6, Name: "fwd", Type: Comp, CtrlDeps: []uint64{5}, Duration: 9 * event.Microsecond}}
+	// The first schema: parent is field 4, node_type 3 is COMP, 6 is COMM_COLL, comm_type 4 is REDUCE_SCATTER.
+	comp := number(number(number(appendString(number(nil, 1, 5), 2, "fwd"), 3, 3), 7, 12), 12, 1000)
+	coll := number(number(number(number(number(appendString(number(nil, 1, 6), 2, "rs"), 3, 6), 4, 5), 13, 4), 14, 1), 18,
+		4096)
+	first := must.Get(Parse("x.0.et", 0, protowire.AppendBytes(protowire.AppendBytes(nil, comp), coll)))(t)
+	want := []Node{{ID: 5, Name: "fwd", Type: Comp, Duration: 12 * event.Microsecond, Ops: 1000},
+		{ID: 6, Name: "rs", Type: Coll, CtrlDeps: []uint64{5}, Collective: ReduceScatter, Bytes: 4096}}
+	if d := cmp.Diff(want, first.Nodes); d != "" {
+		t.Error(d)
+	}
+	// Without metadata, but with attributes: the nodes have today's numbers.
+	later := number(number(appendString(number(nil, 1, 6), 2, "fwd"), 3, uint64(Comp)), 4, 5)
+	later = appendMessage(later, 10, Integer("runtime", 9).message)
+	tr := must.Get(Parse("x.0.et", 0, protowire.AppendBytes(nil, later)))(t)
+	want = []Node{{ID: 6, Name: "fwd", Type: Comp, CtrlDeps: []uint64{5}, Duration: 9 * event.Microsecond}}
 	if d := cmp.Diff(want, tr.Nodes); d != "" {
 		t.Error(d)
 	}

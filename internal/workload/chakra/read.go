@@ -128,17 +128,26 @@ func (r *reader) trace(file string, rank int, data []byte) (*Trace, error) {
 	if len(messages) == 0 {
 		return nil, fmt.Errorf("%s is empty: want a metadata message and nodes", file)
 	}
-	number := 1
-	if !isNode(messages[0]) {
+	withMetadata := !isNode(messages[0])
+	if withMetadata {
 		if err := r.metadata(t, messages[0]); err != nil {
 			return nil, fmt.Errorf("%s: message 1, the metadata: %w", file, err)
 		}
-		messages, number = messages[1:], 2
+		messages = messages[1:]
+	}
+	old, number := !withMetadata && isFirstSchema(messages), 1
+	if withMetadata {
+		number++
 	}
 	t.Nodes = make([]Node, len(messages))
 	for i, m := range messages {
 		n := &t.Nodes[i]
-		if err := r.node(t, n, m); err != nil {
+		if old {
+			err = r.oldNode(t, n, m)
+		} else {
+			err = r.node(t, n, m)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: message %d, %v: %w", file, i+number, n, err)
 		}
 	}
