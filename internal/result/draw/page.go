@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
-	"image/png"
+	"image"
 	"io"
 	"slices"
 
@@ -28,8 +28,11 @@ func (p Page) PNG(w io.Writer, dpi int) error {
 	// vgimg paints the background white.
 	canvas := vgimg.NewWith(vgimg.UseWH(vg.Length(p.W), vg.Length(p.H)), vgimg.UseDPI(dpi))
 	p.Draw(Pen{canvas})
-	e := png.Encoder{CompressionLevel: png.BestSpeed} // flat colors are small anyway
-	if err := e.Encode(w, canvas.Image()); err != nil {
+	m, ok := canvas.Image().(*image.RGBA)
+	if !ok {
+		return fmt.Errorf("writing PNG: the canvas is a %T", canvas.Image())
+	}
+	if err := writePNG(w, m); err != nil {
 		return fmt.Errorf("writing PNG: %w", err)
 	}
 	return nil
