@@ -111,7 +111,7 @@ func (b *baselines) outcome(ctx context.Context, s *bench.State, plan fused.Plan
 // interval returns the 95 % interval of the median of times in the order of their calls. Like the interval of a point,
 // it allows for dependence.
 func interval(times []int64) (low, high float64, known bool) {
-	return stats.DependentInterval(slices.Sorted(slices.Values(times)), stats.SeriesDependence(times))
+	return stats.DependentInterval(slices.Sorted(slices.Values(times)), stats.Span(times))
 }
 
 // slowest returns the time of the slowest rank in each call, in nanoseconds.

@@ -44,7 +44,7 @@ func FindModes(series []float64) []Mode {
 		return nil
 	}
 	d := Dip(spreadTies(sorted))
-	if d < minDip || d < criticalDip(SeriesDependence(series).Effective(n)) {
+	if d < minDip || d < criticalDip(Effective(n, autocorrelationTime(series, -1))) {
 		return nil
 	}
 	return modes

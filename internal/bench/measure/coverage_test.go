@@ -28,7 +28,7 @@ func TestStoppingCoverage(t *testing.T) {
 	} {
 		rows := *simulatedRows
 		random := newRandom(seed)
-		covered, old, precise, wrong, samples := 0, 0, 0, 0, 0
+		covered, known, old, precise, wrong, samples := 0, 0, 0, 0, 0, 0
 		for range rows {
 			x, rho := random.NormFloat64(), test.rho
 			s := samplingRule{stop: Default().Stop, block: blockTime}
@@ -41,8 +41,11 @@ func TestStoppingCoverage(t *testing.T) {
 				x = rho*x + math.Sqrt(1-rho*rho)*random.NormFloat64()
 				return int64(float64(test.call) * math.Exp(test.noise*x))
 			})
-			low, high, _ := stats.DependentInterval(s.sorted, stats.SeriesDependence(s.series))
+			low, high, ok := stats.DependentInterval(s.sorted, stats.Span(s.series))
 			in := contains(low, high, test.call)
+			if ok {
+				known++
+			}
 			covered += in
 			low, high, _ = stats.MedianInterval(s.sorted)
 			old += contains(low, high, test.call)
@@ -51,12 +54,14 @@ func TestStoppingCoverage(t *testing.T) {
 				wrong += 1 - in
 			}
 		}
-		t.Logf("| %d ms | %.1f %% | %.2f | %d | %d %% | %.1f %% | %.1f %% |", test.call/1e9, 100*test.noise, test.rho,
-			samples/rows, 100*precise/rows, 100*float64(old)/float64(rows), 100*float64(covered)/float64(rows))
+		t.Logf("| %d ms | %.1f %% | %.2f | %d | %d %% | %.1f %% | %d %% | %.1f %% |", test.call/1e9, 100*test.noise, test.rho,
+			samples/rows, 100*precise/rows, 100*float64(old)/float64(rows), 100*known/rows,
+			100*float64(covered)/float64(known))
 		if test.rho == 0.99 && wrong > 3*rows/100 {
 			t.Errorf("rho %v: %d of %d rows are precise and wrong, want at most 3 %%", test.rho, wrong, rows)
 		}
-		if share := float64(covered) / float64(rows); share < test.least {
+		// Where the samples cannot tell, few rows have an interval, and these by luck.
+		if share := float64(covered) / float64(known); share < test.least && 4*known >= rows {
 			t.Errorf("calls of %d ms, noise %v, rho %v: %.1f %% of the intervals contain the median, want %.0f %%",
 				test.call/1e9, test.noise, test.rho, 100*share, 100*test.least)
 		}

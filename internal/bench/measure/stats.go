@@ -104,9 +104,8 @@ type samplingRule struct {
 	sorted []int64   // series in increasing order
 	noises []float64 // noise of the median after each of the last settledBlocks blocks
 
-	// dependence and cautious are estimates from the first estimatedAt samples.
-	dependence, cautious stats.Dependence
-	estimatedAt          int
+	span        float64 // of the first estimatedAt samples; see [stats.Span]
+	estimatedAt int
 }
 
 // estimateGrowth is the relative growth of the number of samples between two tests of their precision.
@@ -130,10 +129,10 @@ func (s *samplingRule) next(maxima []int64, elapsed int64) (int, StopReason) {
 	spent := time.Duration(elapsed / 1000)
 	due := float64(n) >= (1+estimateGrowth)*float64(s.estimatedAt) && s.stop.enough(n, spent)
 	if due || s.estimatedAt == 0 {
-		s.dependence, s.cautious = stats.SeriesDependence(s.series), stats.CautiousDependence(s.series)
+		s.span = stats.Span(s.series)
 		s.estimatedAt = n
 	}
-	noise := relativeWidth(s.sorted, s.dependence)
+	noise := relativeWidth(s.sorted, s.span)
 	if !math.IsNaN(noise) {
 		s.noises = append(s.noises, noise)
 		s.noises = s.noises[max(0, len(s.noises)-settledBlocks):]
@@ -166,16 +165,16 @@ const (
 // reliable reports whether there are enough samples to trust the estimate of their dependence.
 func (s *samplingRule) reliable() bool {
 	need := s.stop.MinSamples
-	if s.cautious.Span > longSpan {
+	if s.span > longSpan {
 		need = max(need, longSeries)
 	}
-	return s.cautious.Effective(len(s.series)) >= float64(need)
+	return stats.Effective(len(s.series), s.span) >= float64(need)
 }
 
 // oneMode reports whether it is certain in which mode of the samples the median lies.
 func (s *samplingRule) oneMode() bool {
 	modes := stats.FindModes(floats(s.series))
-	low, high := stats.CoverModes(math.Inf(1), math.Inf(-1), modes, s.dependence.Effective(len(s.series)))
+	low, high := stats.CoverModes(math.Inf(1), math.Inf(-1), modes, stats.Effective(len(s.series), s.span))
 	return low > high
 }
 
@@ -208,9 +207,9 @@ func Noise(series []float64) float64 {
 	return relative(s.CILow, s.CIHigh, s.P50)
 }
 
-// relativeWidth is Noise for sorted values whose dependence is known.
-func relativeWidth(sorted []int64, d stats.Dependence) float64 {
-	low, high, ok := stats.DependentInterval(sorted, d)
+// relativeWidth is Noise for sorted values whose Span is known.
+func relativeWidth(sorted []int64, span float64) float64 {
+	low, high, ok := stats.DependentInterval(sorted, span)
 	if !ok {
 		return math.NaN()
 	}
