@@ -48,7 +48,7 @@ type Stop struct {
 	// both rules.
 	RelNoise float64
 	// MinSamples and MaxSamples bound the number of samples per rank. For the target noise, even the
-	// effective number of samples must reach MinSamples; see [stats.Dependence].
+	// effective number of samples must reach MinSamples; see [stats.Span].
 	MinSamples, MaxSamples int
 	// MinTime is the minimum time before noise may end the sampling. MaxTime ends the sampling even
 	// before MinSamples are taken, but not before each rank has one. NoTimeLimit disables it.

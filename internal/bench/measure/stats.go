@@ -287,13 +287,17 @@ func Analyze(m Matrix) Analysis {
 	values := PerIterationMax(m)
 	n := float64(len(values))
 	a := Analysis{Summary: stats.SummarizeSeries(values)}
-	if math.IsNaN(a.Summary.CILow) && len(values) != 1 {
+	if len(values) < stats.MinInterval && len(values) != 1 {
 		a.note(journal.CodeNoInterval, journal.Named{"samples": n, "needed": stats.MinInterval})
 	}
 	if m := a.Summary.Modes; m != nil {
 		a.Conditions = append(a.Conditions, TwoModes(m, "us"))
 	}
-	if e := a.Summary.Effective; e < fewEffective && e < n/2 {
+	switch e := a.Summary.Effective; {
+	case len(values) < stats.MinInterval:
+	case e < stats.MinInterval:
+		a.note(journal.CodeDependence, journal.Named{"samples": n, "effective": math.Floor(e), "needed": stats.MinInterval})
+	case e < fewEffective && e < n/2:
 		a.note(journal.CodeDependence, journal.Named{"samples": n, "effective": math.Round(e)})
 	}
 	a.Skew, a.Straggler, a.StragglerShare = imbalance(m)

@@ -119,7 +119,7 @@ var meanings = map[Code]meaning{
 	CodeModes: {text: "two modes: {first metric} ({first_share %0} of the samples) and {second metric} " +
 		"({second_share %0})"},
 	CodeDependence: {text: "dependence: successive samples are correlated, so {samples} of them count as {effective 0} " +
-		"independent ones"},
+		"independent ones[: too few for an interval of the median, which takes {needed}]"},
 	CodeNoInterval: {text: "{samples} samples: too few for an interval of the median, which takes {needed}"},
 	CodeFewSamples: {text: "only {samples} samples of at least {wanted} in {seconds s}"},
 	CodeColdCache: {text: "cold cache: a buffer of {buffer_bytes MiB} cannot evict all of the {cache_bytes MiB} " +
