@@ -293,13 +293,7 @@ func Analyze(m Matrix) Analysis {
 	if m := a.Summary.Modes; m != nil {
 		a.Conditions = append(a.Conditions, TwoModes(m, "us"))
 	}
-	switch e := a.Summary.Effective; {
-	case len(values) < stats.MinInterval:
-	case e < stats.MinInterval:
-		a.note(journal.CodeDependence, journal.Named{"samples": n, "effective": math.Floor(e), "needed": stats.MinInterval})
-	case e < fewEffective && e < n/2:
-		a.note(journal.CodeDependence, journal.Named{"samples": n, "effective": math.Round(e)})
-	}
+	a.Conditions = append(a.Conditions, Dependence(len(values), a.Summary.Effective)...)
 	a.Skew, a.Straggler, a.StragglerShare = imbalance(m)
 	if a.Drift, a.Drifts = Drift(values); a.Drifts {
 		a.note(journal.CodeDrift, journal.Named{"change": a.Drift})
@@ -316,6 +310,20 @@ func (a *Analysis) note(code journal.Code, values journal.Named) {
 func Drift(values []float64) (change float64, drifts bool) {
 	change, significant := drift(values)
 	return change, significant && math.Abs(change) > minDrift
+}
+
+// Dependence returns the condition that n samples contain few independent ones, if that is so.
+func Dependence(n int, effective float64) journal.Conditions {
+	values := journal.Named{"samples": float64(n), "effective": math.Floor(effective)}
+	switch {
+	case n < stats.MinInterval:
+		return nil
+	case effective < stats.MinInterval:
+		values["needed"] = stats.MinInterval
+	case effective >= fewEffective || effective >= float64(n)/2:
+		return nil
+	}
+	return journal.Conditions{journal.NewCondition(journal.CodeDependence, values)}
 }
 
 // TwoModes is the condition that a metric with a unit has two modes.

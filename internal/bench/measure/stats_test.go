@@ -121,6 +121,22 @@ func TestDependenceWarning(t *testing.T) {
 	}
 }
 
+func TestDependence(t *testing.T) {
+	for want, c := range map[string]struct {
+		n         int
+		effective float64
+	}{
+		"": {100, 60}, " ": {5, 0}, "  ": {30, 19},
+		"dependence: successive samples are correlated, so 100 of them count as 19 independent ones": {100, 19.9},
+		"dependence: successive samples are correlated, so 7 of them count as 5 independent ones: too few for an " +
+			"interval of the median, which takes 6": {7, 5.9},
+	} {
+		if got := strings.Join(Dependence(c.n, c.effective).Sentences(), "; "); got != strings.TrimSpace(want) {
+			t.Errorf("%d samples, %v effective: %q", c.n, c.effective, got)
+		}
+	}
+}
+
 func near(a, b float64) bool {
 	return a == b || math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b))
 }

@@ -376,8 +376,8 @@ func (r *runner) launchedRows(part *decl.Part, base journal.Row, all *sweep.Laun
 	return rows, raw
 }
 
-// checkDrift tests the samples of a row's main metric for drift and for two modes. The samples are
-// from one launch or from several.
+// checkDrift tests the samples of a row's main metric for drift, two modes and dependence. The samples are from one
+// launch or from several.
 func checkDrift(row *journal.Row, l sweep.LaunchedRow, declared []journal.MetricInfo) {
 	main, _ := dataset.MainMetric(&journal.Header{Metrics: declared}, dataset.Set{row})
 	name := main.Name
@@ -390,6 +390,9 @@ func checkDrift(row *journal.Row, l sweep.LaunchedRow, declared []journal.Metric
 	}
 	if modes := journal.Modes(row, name); modes != nil {
 		row.Conditions.Add(measure.TwoModes(modes, row.Units[name]))
+	}
+	if s, _ := row.Stats.Find(name); s.Effective != nil {
+		row.Conditions.Add(measure.Dependence(len(series), *s.Effective)...)
 	}
 }
 

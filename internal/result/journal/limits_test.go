@@ -196,7 +196,7 @@ func TestNewStat(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	s = NewStat(stats.Summary{CILow: math.NaN(), CIHigh: math.NaN(), Effective: 7})
-	if s.CILow != nil || s.CIHigh != nil || s.Effective != nil {
+	if s.CILow != nil || s.CIHigh != nil || *s.Effective != 7 {
 		t.Errorf("without an interval: %+v", s)
 	}
 	if _, err := json.Marshal(Stats{{"time_us", Stat{Mean: math.Inf(1)}}}); err == nil {

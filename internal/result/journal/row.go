@@ -50,8 +50,8 @@ const (
 )
 
 // Stat summarizes the samples of one metric, in the unit of the metric. CILow and CIHigh are the 95 %
-// confidence interval of the median; they are nil if there are too few samples. Effective is the number
-// of independent samples that would give this interval. Modes is nil unless the samples have two modes.
+// confidence interval of the median; they are nil if there are too few samples, or too few independent ones.
+// Effective is the number of independent samples that would tell as much about the median. Modes is nil unless the samples have two modes.
 type Stat struct {
 	Min    float64  `json:"min"`
 	P50    float64  `json:"p50"`
@@ -90,7 +90,9 @@ func NewStat(m stats.Summary) Stat {
 	s := Stat{Min: m.Min, P50: m.P50, P90: m.P90, P99: m.P99, Max: m.Max, Mean: m.Mean, Modes: m.Modes}
 	if !math.IsNaN(m.CILow) && !math.IsNaN(m.CIHigh) {
 		s.CILow, s.CIHigh = &m.CILow, &m.CIHigh
-		effective := math.Round(10*m.Effective) / 10
+	}
+	if m.Effective > 0 {
+		effective := math.Floor(10*m.Effective) / 10
 		s.Effective = &effective
 	}
 	return s
