@@ -69,9 +69,9 @@ func pairMeans(values []float64) []float64 {
 	return out
 }
 
-// correlation estimates the correlation of neighbours in a series with mean 0, plus a number of standard errors, between
-// 0 and 0.99. Short series show too little of it: on average (1+4 rho)/n less, because the mean is taken from the same values
-// (M. G. Kendall, Note on Bias in the Estimation of Autocorrelation, Biometrika 41, 1954).
+// correlation estimates the correlation of neighbours in a series with mean 0, plus some standard errors, between
+// 0 and 0.99. Short series show too little of it: on average (1+4 rho)/n less, because the mean is taken from the same
+// values (M. G. Kendall, Note on Bias in the Estimation of Autocorrelation, Biometrika 41, 1954).
 func correlation(values []float64, errors float64) float64 {
 	variance := autocovariance(values, 0)
 	if variance == 0 {

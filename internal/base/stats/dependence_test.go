@@ -63,8 +63,8 @@ func simulate(t *testing.T, r *rand.Rand, series int, median float64, draw func(
 }
 
 // TestCoverage simulates the intervals of autoregressive series with a known median, of log-normal values with a
-// coefficient of variation of 5 %. The table is in docs/statistics.md. Intervals for independent values miss the goals by
-// far, so the test can fail. The coverage is judged where at least a third of the series have an interval.
+// coefficient of variation of 5 %. The table is in docs/statistics.md. Intervals for independent values miss the goals
+// by far, so the test can fail. The coverage is judged where at least a third of the series have an interval.
 func TestCoverage(t *testing.T) {
 	for _, n := range []int{10, 20, 50, 100, 200, 500, 1000} {
 		for _, rho := range []float64{0, 0.3, 0.5, 0.7, 0.9} {
@@ -84,7 +84,8 @@ func TestCoverage(t *testing.T) {
 			}
 			chance := 2 * math.Sqrt(least*(1-least)/got.printed/float64(*simulated))
 			if n >= 20 && got.printed >= 1.0/3 && got.covered+chance < least {
-				t.Errorf("n %d, rho %v: %.1f %% of the intervals contain the median, want %.0f %%", n, rho, 100*got.covered, 100*least)
+				t.Errorf("n %d, rho %v: %.1f %% of the intervals contain the median, want %.0f %%", n, rho, 100*got.covered,
+					100*least)
 			}
 			if n >= 20 && got.width > 1.5+3/math.Sqrt(float64(*simulated)) {
 				t.Errorf("n %d, rho %v: the intervals are %.2f times as wide as necessary, want 1.5", n, rho, got.width)
@@ -150,7 +151,8 @@ func TestSlowProcesses(t *testing.T) {
 		"moving average of 5, 200 values":             {movingAverage(200, 5), 0.93},
 	} {
 		got := simulate(t, r, *simulated, 0, test.draw)
-		t.Logf("| %s | %.0f %% | %.0f %% | %.2f | %.0f %% |", name, 100*got.plain, 100*got.covered, got.width, 100*got.printed)
+		t.Logf("| %s | %.0f %% | %.0f %% | %.2f | %.0f %% |", name, 100*got.plain, 100*got.covered, got.width,
+			100*got.printed)
 		if got.covered < test.least-0.03 || got.printed < 0.5 || got.width > 1.8 {
 			t.Errorf("%s: %+v, want a coverage of %v", name, got, test.least)
 		}

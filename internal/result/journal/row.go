@@ -51,7 +51,8 @@ const (
 
 // Stat summarizes the samples of one metric, in the unit of the metric. CILow and CIHigh are the 95 %
 // confidence interval of the median; they are nil if there are too few samples, or too few independent ones.
-// Effective is the number of independent samples that would tell as much about the median. Modes is nil unless the samples have two modes.
+// Effective is the number of independent samples that would tell as much about the median. Modes is nil unless the
+// samples have two modes.
 type Stat struct {
 	Min    float64  `json:"min"`
 	P50    float64  `json:"p50"`
