@@ -190,6 +190,7 @@ func (a *app) runAll(ctx context.Context, benches []*bench.Bench, f request.Flag
 		return usage(err)
 	}
 	self := a.process(f.Endpoint, f.SecretFile, f.OtherBuild)
+	self.JoinTimeout = f.Options.JoinTimeout
 	of, err := self.Find(f.Launcher)
 	if err != nil {
 		return usage(err)

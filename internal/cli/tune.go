@@ -116,6 +116,7 @@ func (a *app) tune(ctx context.Context, b *bench.Bench, f tuneFlags, read reques
 		return usage(err)
 	}
 	self := a.process(f.run.Endpoint, f.run.SecretFile, f.run.OtherBuild)
+	self.JoinTimeout = f.run.Options.JoinTimeout
 	if of, err := self.Find(f.run.Launcher); err != nil {
 		return usage(err)
 	} else if of != nil {

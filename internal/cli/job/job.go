@@ -45,6 +45,7 @@ type Process struct {
 	SecretFile string // --rdzv-secret-file
 	// AllowOtherBuild is --allow-other-build.
 	AllowOtherBuild bool
+	JoinTimeout     time.Duration // --join-timeout; 0 for the default
 }
 
 // Find returns the job that this process is a rank of, if --launcher means to join it. It returns nil if

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -57,7 +58,7 @@ func (p Process) HostConfig(job *jobenv.Job) (rankhost.Config, error) {
 	cfg := rankhost.Config{
 		Rank: job.Rank, Size: job.Size, LocalRank: job.LocalRank, LocalSize: job.LocalSize,
 		AllowOtherBuild: p.AllowOtherBuild,
-		Command:         strings.Join(p.Args, " "), JoinTimeout: node.DefaultJoinTimeout, Name: host,
+		Command:         strings.Join(p.Args, " "), Name: host, JoinTimeout: cmp.Or(p.JoinTimeout, node.DefaultJoinTimeout),
 		Environ: p.Environ,
 	}
 	endpoint := p.Endpoint
