@@ -303,7 +303,7 @@ func charts(in Input, rows dataset.Set) (figures []figure.Figure, why string, er
 		own, errs = append(declared, own...), append(append(errs, err), faults...)
 	}
 	if study, err := tuned.Load(in.Data); err == nil && study != nil {
-		own = append(tuned.Figures(*study), own...)
+		own = append(tuned.Figures(*study, in.Data.Rows), own...)
 	}
 	anyOK := slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Status == journal.OK })
 	names := map[string]bool{}

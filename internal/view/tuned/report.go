@@ -3,6 +3,7 @@ package tuned
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kernbench/kernbench/bench"
@@ -100,22 +101,27 @@ func winners(r tune.Result) [][]string {
 // maxPanels is the largest number of races in a figure.
 const maxPanels = 6
 
-// Figures returns the figure of convergence.
-func Figures(r tune.Result) []figure.Figure {
+// Figures returns the figure of convergence, and the table of the two variables that interact most. rows are the rows
+// of the study.
+func Figures(r tune.Result, rows dataset.Set) []figure.Figure {
 	findings := r.Findings[:min(len(r.Findings), maxPanels)]
-	converge := figure.Figure{Name: "tune_convergence", Title: "Best setting found, by launches"}
-	if more := len(r.Findings) - len(findings); more > 0 {
-		converge.Caption = fmt.Sprintf("The first %d of %d races.", len(findings), len(r.Findings))
-	}
-	for _, f := range findings {
-		if p, ok := (story{r: r, f: f}).convergence(); ok {
-			converge.Panels = append(converge.Panels, p)
+	figures := []figure.Figure{
+		{Name: "tune_convergence", Title: "Best setting found, by launches"},
+		{Name: "tune_interactions", Title: "Two variables together: the pair whose effects add up least",
+			Caption: "This describes the launches and judges nothing. A cell shows the median of its settings, which differ " +
+				"in the other variables, and the number of launches in parentheses. A dash: no launch, or none that works. " +
+				"If most cells have one launch, the pair may be due to chance."}}
+	for i, panel := range []func(story) (figure.Panel, bool){story.convergence, story.interaction} {
+		if more := len(r.Findings) - len(findings); more > 0 {
+			figures[i].AddCaption(fmt.Sprintf("The first %d of %d races.", len(findings), len(r.Findings)))
+		}
+		for _, f := range findings {
+			if p, ok := panel(story{r, f, rows}); ok {
+				figures[i].Panels = append(figures[i].Panels, p)
+			}
 		}
 	}
-	if len(converge.Panels) == 0 {
-		return nil
-	}
-	return []figure.Figure{converge}
+	return lists.Filter(figures, func(f figure.Figure) bool { return len(f.Panels) > 0 })
 }
 
 // convergence shows the leader relative to the default after each round.
@@ -257,10 +263,11 @@ func Fragment(r tune.Result) string {
 func Chosen(r tune.Result, rows dataset.Set) (out dataset.Set) {
 	for _, row := range rows {
 		for _, f := range r.Findings {
-			if row.Status != journal.OK || !inRace(row, strings.Fields(f.Per)) {
+			if row.Status != journal.OK || raceOf(row, r) != f.Per {
 				continue
 			}
-			if hasSetting(row, r, f.Levels[f.Default]) || Gained(f) && hasSetting(row, r, f.Levels[f.Answer.Best]) {
+			levels := levelsOf(row, r.Variables)
+			if slices.Equal(levels, f.Levels[f.Default]) || Gained(f) && slices.Equal(levels, f.Levels[f.Answer.Best]) {
 				out = append(out, row)
 				break
 			}
@@ -269,29 +276,27 @@ func Chosen(r tune.Result, rows dataset.Set) (out dataset.Set) {
 	return out
 }
 
-// inRace reports whether a row belongs to a race.
-func inRace(row *journal.Row, per []string) bool {
-	for _, p := range per {
-		name, want, _ := strings.Cut(p, "=")
-		if have, _ := coordinate(row, name); have != want {
-			return false
-		}
-	}
-	return true
+// raceOf returns the name of the race of a row, as Finding.Per has it.
+func raceOf(row *journal.Row, r tune.Result) string {
+	return strings.Join(lists.Map(r.Per, func(name string) string {
+		text, _ := coordinate(row, name)
+		return name + "=" + text
+	}), " ")
 }
 
-// hasSetting reports whether a row belongs to a setting.
-func hasSetting(row *journal.Row, r tune.Result, levels []int) bool {
-	for v, l := range levels {
-		x := r.Variables[v]
-		for i, n := range x.Names {
-			have, unset := coordinate(row, n)
-			if unset != x.Unset[l][i] || !unset && have != x.Values[l][i] {
-				return false
+// levelsOf returns the levels of a row by variable. A value that the study does not have is -1.
+func levelsOf(row *journal.Row, variables []tune.Variable) []int {
+	return lists.Map(variables, func(x tune.Variable) int {
+		return slices.IndexFunc(lists.Range[int](len(x.Values)), func(level int) bool {
+			for i, n := range x.Names {
+				have, unset := coordinate(row, n)
+				if unset != x.Unset[level][i] || !unset && have != x.Values[level][i] {
+					return false
+				}
 			}
-		}
-	}
-	return true
+			return true
+		})
+	})
 }
 
 func coordinate(row *journal.Row, name string) (text string, unset bool) {

@@ -313,22 +313,19 @@ func (s story) equals() string {
 	return text
 }
 
+// race returns the rows of the finding's race.
+func (s story) race() dataset.Set {
+	return s.rows.Where(func(r *journal.Row) bool { return raceOf(r, s.r) == s.f.Per })
+}
+
 // effects describes the effect of each variable, by the verdict that runs have too.
 func (s story) effects() []string {
-	rows := s.rows.Where(func(r *journal.Row) bool {
-		per := lists.Map(s.r.Per, func(name string) string {
-			if name == dataset.NumRanks {
-				return fmt.Sprintf("%s=%d", name, dataset.Ranks(r))
-			}
-			return name + "=" + dataset.Text(r, name)
-		})
-		return strings.Join(per, " ") == s.f.Per
-	})
 	metric := journal.MetricInfo{Name: s.r.Metric, Unit: s.r.Unit, Better: "lower"}
 	if s.r.Maximise {
 		metric.Better = "higher"
 	}
-	return verdict.EffectsOf(lists.Map(s.r.Variables, func(v tune.Variable) []string { return v.Names }), rows, metric)
+	return verdict.EffectsOf(lists.Map(s.r.Variables, func(v tune.Variable) []string { return v.Names }), s.race(),
+		metric)
 }
 
 // failures lists the excluded settings by reason.

@@ -111,7 +111,7 @@ func TestOutByReason(t *testing.T) {
 func TestNoConvergenceWithoutSteps(t *testing.T) {
 	few := &judge.Interval{Mid: 1, Count: 2}
 	r := tune.Result{Metric: "time_us", Findings: []tune.Finding{{Answer: tune.Answer{Best: 1, Confirmed: few}}}}
-	if figures := Figures(r); len(figures) != 0 {
+	if figures := Figures(r, nil); len(figures) != 0 {
 		t.Errorf("%+v", figures)
 	}
 }
