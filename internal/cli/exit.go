@@ -13,7 +13,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/texttab"
 )
 
-// Exit codes. The help of every command lists those that it has.
+// Exit codes. The help of every command lists the codes that it can return.
 const (
 	exitGood        = 0
 	exitFailed      = 1

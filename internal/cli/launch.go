@@ -72,7 +72,7 @@ Several nodes need a shared secret of at least 16 characters, in a file
 (--rdzv-secret-file) or in ` + job.SecretVar + `:
   head -c 32 /dev/urandom | base64 > secret && chmod 600 secret
 
-If a rank fails, the exit status is that of the rank that failed first (128 + N if signal
+If ranks fail, the exit status is the one of the first rank that failed (128 + N if signal
 N killed it).`,
 		Example: fmt.Sprintf(`  %[1]s launch --standalone --nproc-per-node 4 -- python3 train.py
   %[1]s launch --nnodes 2 --nproc-per-node 8 --rdzv-endpoint node0:29400 --rdzv-secret-file secret -- ./program

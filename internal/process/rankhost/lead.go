@@ -60,7 +60,7 @@ func newLeader(cfg Config) *Leader {
 	return l
 }
 
-// Gather waits until all ranks have joined. After an error it has dismissed those that have.
+// Gather waits until all ranks have joined. After an error it has dismissed the ranks that had joined.
 func (l *Leader) Gather(ctx context.Context) (err error) {
 	select {
 	case err = <-l.coordinator.gathered:

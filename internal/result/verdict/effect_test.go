@@ -136,7 +136,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// The effects of a tuning study are those of its axes, its variables and its number of ranks. They are judged within
+// A tuning study has effects of its axes, its variables and its number of ranks. They are judged within
 // rounds, and nothing is advised that a study cannot do.
 func TestEffectsOfAStudy(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 1))

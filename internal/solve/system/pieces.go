@@ -37,7 +37,7 @@ func (p *singularPieces) piece(row int) int {
 // piece is a piece of the matrix, or the part of it that one rank has seen.
 type piece struct {
 	label         int // its smallest row number
-	rows, nonzero int // number of its rows, and of those that do not add up to zero
+	rows, nonzero int // number of its rows, and of its rows whose sum is not zero
 }
 
 // findPieces finds the singular pieces of a symmetric matrix. zero says which rows of this rank add up to zero. All

@@ -60,7 +60,7 @@ type measured struct {
 	log      float64
 }
 
-// measured returns the settings of the race, without those that failed or were interrupted.
+// measured returns the settings of the race, without failed and interrupted ones.
 func (s story) measured() (out []measured) {
 	setting := func(r *journal.Row) string { return fmt.Sprint(levelsOf(r, s.r.Variables)) }
 	for _, g := range dataset.GroupBy(s.race(), setting) {
