@@ -43,13 +43,13 @@ func title(r *journal.Row) string {
 // studies groups the rows.
 func studies(rows dataset.Set) (all []*study) {
 	on := machine.Names(rows, dataset.Part, parameterAxis, "n_elem", "shapes", "variant")
-	for _, g := range dataset.GroupBy(rows, func(r *journal.Row) string {
+	for _, g := range lists.GroupBy(rows, func(r *journal.Row) string {
 		return strings.Join(lists.NonEmpty(title(r), on(r)), ", ")
 	}) {
-		s := &study{title: g.Key, part: g.Rows[0].Part, percent: dataset.Text(g.Rows[0], "percent")}
+		s := &study{title: g.Key, part: g.Items[0].Part, percent: dataset.Text(g.Items[0], "percent")}
 		parameter := func(r *journal.Row) string { return dataset.Text(r, parameterAxis) }
-		for _, trials := range dataset.GroupBy(g.Rows, parameter) {
-			r := trials.Rows[0] // further trials give the same numbers
+		for _, trials := range lists.GroupBy(g.Items, parameter) {
+			r := trials.Items[0] // further trials give the same numbers
 			effect := r.Metrics["effect_pct"]
 			switch {
 			case r.Status == journal.Skipped:
@@ -184,9 +184,9 @@ func (s *study) words() string {
 // named lists the parameters of rows, grouped by reason. Rows without a reason are omitted.
 func named(rows dataset.Set, why func(*journal.Row) string) string {
 	var names []string
-	for _, g := range dataset.GroupBy(rows, why) {
+	for _, g := range lists.GroupBy(rows, why) {
 		if g.Key != "" {
-			names = append(names, fmt.Sprintf("%s (%s)", strings.Join(g.Rows.Distinct(parameterAxis), ", "), g.Key))
+			names = append(names, fmt.Sprintf("%s (%s)", strings.Join(g.Items.Distinct(parameterAxis), ", "), g.Key))
 		}
 	}
 	return strings.Join(names, "; ")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/bench/decl"
 	"github.com/kernbench/kernbench/internal/host/hostinfo"
 	"github.com/kernbench/kernbench/internal/result/dataset"
@@ -65,10 +66,10 @@ func memoryBody(ctx context.Context, s *bench.State) error {
 // memorySections compares the bandwidths of the smallest and the largest working set.
 func memorySections(rows dataset.Set) []bench.Section {
 	table := [][]string{{"operation", "ranks", "smallest working set", "largest working set", "ratio"}}
-	for _, g := range dataset.GroupBy(rows.MergeTrials().Good(), func(r *journal.Row) string {
+	for _, g := range lists.GroupBy(rows.MergeTrials().Good(), func(r *journal.Row) string {
 		return dataset.Text(r, "op") + " " + fmt.Sprint(dataset.Ranks(r))
 	}) {
-		small, large := slices.MinFunc(g.Rows, bySize), slices.MaxFunc(g.Rows, bySize)
+		small, large := slices.MinFunc(g.Items, bySize), slices.MaxFunc(g.Items, bySize)
 		if bySize(small, large) == 0 {
 			continue
 		}

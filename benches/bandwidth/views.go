@@ -89,8 +89,8 @@ func matrixFigure(rows dataset.Set) []figure.Figure {
 	fig := figure.Figure{Name: "memories", Title: "From one memory to another",
 		Caption: "GB/s of the bytes that arrive, at the largest size. Values in parentheses were disturbed."}
 	machine := func(r *journal.Row) string { return cmp.Or(r.Details[journal.DeviceDetail], r.Host) }
-	for _, g := range dataset.GroupBy(rows.MergeTrials().Good(), machine) {
-		cells, numbers := measured(g.Rows)
+	for _, g := range lists.GroupBy(rows.MergeTrials().Good(), machine) {
+		cells, numbers := measured(g.Items)
 		if len(numbers) < 2 {
 			continue
 		}

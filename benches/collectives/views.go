@@ -66,12 +66,12 @@ type unranked struct {
 func regrets(rows dataset.Set) (out []regret, skipped unranked) {
 	timed := rows.Good().Where(func(r *journal.Row) bool { return r.Metrics["time_us"] > 0 })
 	on := machine.Names(timed, "op", "dtype", "reduction", dataset.NumRanks, "size", "buffers", "inplace", "algorithm")
-	for _, same := range dataset.GroupBy(timed, func(r *journal.Row) [5]string {
+	for _, same := range lists.GroupBy(timed, func(r *journal.Row) [5]string {
 		return [5]string{panelOf(r), dataset.Text(r, "size"), dataset.Text(r, "buffers"), dataset.Text(r, "inplace"),
 			on(r)}
 	}) {
-		mine := same.Rows.At("algorithm", auto)
-		algorithms := same.Rows.Distinct("algorithm")
+		mine := same.Items.At("algorithm", auto)
+		algorithms := same.Items.Distinct("algorithm")
 		if len(mine) == 0 || len(algorithms) < 2 {
 			continue
 		}
@@ -79,7 +79,7 @@ func regrets(rows dataset.Set) (out []regret, skipped unranked) {
 		reg, fastest := regret{row: mine[0], on: same.Key[4], best: auto, factor: 1}, own
 		rivals, repeated := 0, own.Repeated()
 		for _, name := range algorithms {
-			s := model.TimeOf(same.Rows.At("algorithm", name))
+			s := model.TimeOf(same.Items.At("algorithm", name))
 			if name == auto || !s.Settled() {
 				continue
 			}
@@ -96,7 +96,7 @@ func regrets(rows dataset.Set) (out []regret, skipped unranked) {
 			skipped.few++
 			continue
 		}
-		reg.rows = same.Rows
+		reg.rows = same.Items
 		reg.low, reg.high = own.RatioTo(fastest)
 		if own.Slower(fastest) {
 			reg.factor = own.TimeUS / fastest.TimeUS

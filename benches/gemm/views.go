@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kernbench/kernbench/bench"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/result/judge"
@@ -36,15 +37,15 @@ func sections(rows dataset.Set) []bench.Section {
 	s := bench.Section{Title: "Comparison with other libraries",
 		Table: [][]string{{"shape", "type", "threads", "builtin", "of peak", "other", "", "builtin / other"}}}
 	few := false
-	for _, point := range dataset.GroupBy(measured(rows), func(r *journal.Row) [4]string {
+	for _, point := range lists.GroupBy(measured(rows), func(r *journal.Row) [4]string {
 		return [4]string{dataset.Text(r, "shape"), dataset.Text(r, "dtype"), dataset.Text(r, "threads"), r.Backend}
 	}) {
-		ours := point.Rows.At("provider", builtin).Counting()
-		for _, provider := range point.Rows.Distinct("provider") {
+		ours := point.Items.At("provider", builtin).Counting()
+		for _, provider := range point.Items.Distinct("provider") {
 			if provider == builtin || len(ours) == 0 {
 				continue
 			}
-			theirs := point.Rows.At("provider", provider).Counting()
+			theirs := point.Items.At("provider", provider).Counting()
 			rate, other := ours.Median("gflops"), theirs.Median("gflops")
 			line := []string{point.Key[0], point.Key[1], point.Key[2], fmt.Sprintf("%.1f GFLOP/s", rate),
 				fmt.Sprintf("%.0f %%", ours.Median("peak_pct")), provider, fmt.Sprintf("%.1f GFLOP/s", other), "not resolved"}

@@ -66,9 +66,9 @@ func products(rows dataset.Set) []product {
 	good := rows.Good().Where(func(r *bench.Row) bool { return r.Metrics["bound_us"] > 0 })
 	ignore := []string{partitionsAxis, overlapAxis}
 	name := views.Words{}.PointNames(good, "the product", ignore...)
-	return lists.Map(dataset.GroupBy(good, func(r *bench.Row) string { return dataset.Key(r, ignore...) }),
-		func(g dataset.Group[string]) product {
-			p := product{name: name(g.Rows[0]), points: lists.Map(g.Rows.Points(), func(trials dataset.Set) tried {
+	return lists.Map(lists.GroupBy(good, func(r *bench.Row) string { return dataset.Key(r, ignore...) }),
+		func(g lists.Group[string, dataset.Set]) product {
+			p := product{name: name(g.Items[0]), points: lists.Map(g.Items.Points(), func(trials dataset.Set) tried {
 				return tried{model.TimeOf(trials), trials.Merge()}
 			})}
 			eligible := lists.Filter(p.points, func(t tried) bool { return t.Settled() })

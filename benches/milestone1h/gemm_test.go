@@ -149,10 +149,10 @@ func scaling(t *testing.T, rows dataset.Set) {
 	knees := map[string]int{}
 	gain := map[string]float64{} // beyond 16 PEs
 	for _, c := range curves(rows) {
-		pes, _ := knee(c.Rows)
+		pes, _ := knee(c.Items)
 		knees[c.Key] = int(pes)
 		at16 := 0.0
-		for _, r := range c.Rows {
+		for _, r := range c.Items {
 			speedup := r.Metrics["speedup"]
 			if r.Metrics["total_pes"] == 16 {
 				at16 = speedup

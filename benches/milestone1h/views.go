@@ -112,7 +112,7 @@ func sections(rows dataset.Set) []bench.Section {
 	names := lists.Map(parts(sim.Breakdown{}), func(p breakdownPart) string { return p.label })
 	rows = rows.Good().Part(latencyPart).At("algorithm", ccl.LRAB)
 	for _, g := range byMachine(rows, sipsAxis, "n_elem") {
-		r := g.Rows[len(g.Rows)-1]
+		r := g.Items[len(g.Items)-1]
 		table = append(table, []string{g.Key, unit.FormatBytes(2 * r.Point.At("n_elem").Int()),
 			fmt.Sprintf("%.2f µs", r.Metrics["crit_ns"]/1e3), fmt.Sprintf("%.2f µs", r.Limits["bandwidth"]),
 			longest(r, "crit_ns", metrics, names)})
@@ -177,15 +177,15 @@ func gemmViews() []bench.Clause {
 }
 
 // byMachine groups rows by the value of an axis and by all else in which they differ, except the ignored coordinates.
-func byMachine(rows dataset.Set, axis string, ignore ...string) []dataset.Group[string] {
+func byMachine(rows dataset.Set, axis string, ignore ...string) []lists.Group[string, dataset.Set] {
 	on := machine.Names(rows, append(ignore, axis)...)
-	return dataset.GroupBy(rows, func(r *journal.Row) string {
+	return lists.GroupBy(rows, func(r *journal.Row) string {
 		return strings.Join(lists.NonEmpty(dataset.Text(r, axis), on(r)), ", ")
 	})
 }
 
 // curves returns the good rows of each split on each machine, by number of PEs.
-func curves(rows dataset.Set) []dataset.Group[string] {
+func curves(rows dataset.Set) []lists.Group[string, dataset.Set] {
 	return byMachine(rows.Good().Part(scalingPart), "split", "cubes_x_pes")
 }
 
@@ -193,8 +193,8 @@ func curves(rows dataset.Set) []dataset.Group[string] {
 func deriveSpeedup(rows dataset.Set) dataset.Set {
 	rows = rows.Clone()
 	for _, c := range curves(rows) {
-		one := c.Rows[0].Metrics["total_pes"] * c.Rows[0].Metrics["crit_ns"]
-		for _, r := range c.Rows {
+		one := c.Items[0].Metrics["total_pes"] * c.Items[0].Metrics["crit_ns"]
+		for _, r := range c.Items {
 			r.Metrics = maps.Clone(r.Metrics)
 			r.Metrics["speedup"] = one / r.Metrics["crit_ns"]
 		}
@@ -235,7 +235,7 @@ func gemmSections(rows dataset.Set) []bench.Section {
 	}
 	table := [][]string{{"split", "used at least half up to", "fastest with", "time", "times faster"}}
 	for _, c := range curves(rows) {
-		pes, best := knee(c.Rows)
+		pes, best := knee(c.Items)
 		table = append(table, []string{c.Key, fmt.Sprintf("%.0f PEs", pes),
 			fmt.Sprintf("%.0f PEs", best.Metrics["total_pes"]), fmt.Sprintf("%.2f µs", best.Metrics["crit_ns"]/1e3),
 			fmt.Sprintf("%.1f", math.Round(10*best.Metrics["speedup"])/10)})

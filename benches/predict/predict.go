@@ -234,16 +234,16 @@ func figures(rows dataset.Set) []figure.Figure {
 	f := figure.Figure{Name: "predict_time", Title: "Predicted time",
 		Caption: "A model fitted to measured times within one node. Bars are the 90th percentile of its error on systems " +
 			"left out of the fit, which each title states with the median. Other predictions are marked as not validated."}
-	for _, g := range dataset.GroupBy(rows.Good(), system) {
+	for _, g := range lists.GroupBy(rows.Good(), system) {
 		if isHost(g.Key) {
-			hosts.Panels = append(hosts.Panels, hostPanel(g.Rows))
-			if overall := g.Rows[0].Details[overallDetail]; overall != "" {
+			hosts.Panels = append(hosts.Panels, hostPanel(g.Items))
+			if overall := g.Items[0].Details[overallDetail]; overall != "" {
 				hosts.AddCaption("On " + g.Key + ": " + overall + ".")
 			}
 			continue
 		}
-		p := timePanel(g.Key + ": " + errorLabel(g.Rows))
-		p.Series = dataset.Series(drawnRows(g.Rows), func(r *journal.Row) string {
+		p := timePanel(g.Key + ": " + errorLabel(g.Items))
+		p.Series = dataset.Series(drawnRows(g.Items), func(r *journal.Row) string {
 			name := algorithm(r)
 			if protocol := dataset.Text(r, protocolAxis); protocol != predict.Best {
 				name += ", " + protocol
@@ -256,7 +256,7 @@ func figures(rows dataset.Set) []figure.Figure {
 		slices.SortStableFunc(p.Series, func(a, b figure.Series) int {
 			return strings.Count(a.Name, predict.Best) - strings.Count(b.Name, predict.Best)
 		})
-		p.Lines = measuredLine(g.Rows[0])
+		p.Lines = measuredLine(g.Items[0])
 		f.Panels = append(f.Panels, p)
 	}
 	return slices.DeleteFunc([]figure.Figure{f, hosts}, func(f figure.Figure) bool { return len(f.Panels) == 0 })
@@ -315,14 +315,14 @@ var timeTable = bench.Pivot(`rows=cluster+op+size+protocol,columns=algorithm,val
 
 // sections reports the predictions for a host, and the best choice at each size with the prediction's error.
 func sections(rows dataset.Set) (out []bench.Section) {
-	for _, g := range dataset.GroupBy(rows.Good(), system) {
+	for _, g := range lists.GroupBy(rows.Good(), system) {
 		if isHost(g.Key) {
-			out = append(out, hostSection(g.Rows))
+			out = append(out, hostSection(g.Items))
 		}
 	}
 	best := rows.Good().Where(func(r *journal.Row) bool { return bests(r) == 2 })
-	for _, g := range dataset.GroupBy(best, system) {
-		out = append(out, choiceSection(g.Key, g.Rows))
+	for _, g := range lists.GroupBy(best, system) {
+		out = append(out, choiceSection(g.Key, g.Items))
 	}
 	return out
 }
@@ -335,7 +335,7 @@ func choiceSection(cluster string, rows dataset.Set) bench.Section {
 	if machine := rows[0].Details[clusterDetail]; machine != "" {
 		s.Text = machine + ".\n\n"
 	}
-	for _, v := range dataset.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] }) {
+	for _, v := range lists.GroupBy(rows, func(r *journal.Row) string { return r.Details[validationDetail] }) {
 		s.Text += "- " + v.Key + "\n"
 	}
 	for _, r := range rows {

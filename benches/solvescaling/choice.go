@@ -81,16 +81,16 @@ func findComparisons(rows dataset.Set) (out []*comparison) {
 	ended := rows.Where(func(r *journal.Row) bool {
 		return (r.Status == journal.OK || r.Status == journal.Failed) && !stopped(r)
 	})
-	for _, same := range dataset.GroupBy(ended, systemKey) {
+	for _, same := range lists.GroupBy(ended, systemKey) {
 		var best *comparison
-		for _, g := range dataset.GroupBy(same.Rows, dataset.Ranks) {
-			c := &comparison{title: comparisonTitle(g.Rows[0]), ranks: g.Key}
-			for _, solver := range dataset.GroupBy(g.Rows, solverOf) {
-				solved := solver.Rows.Good().Where(func(r *journal.Row) bool { return r.Metrics["solve_time_s"] > 0 })
+		for _, g := range lists.GroupBy(same.Items, dataset.Ranks) {
+			c := &comparison{title: comparisonTitle(g.Items[0]), ranks: g.Key}
+			for _, solver := range lists.GroupBy(g.Items, solverOf) {
+				solved := solver.Items.Good().Where(func(r *journal.Row) bool { return r.Metrics["solve_time_s"] > 0 })
 				if len(solved) > 0 {
 					c.candidates = append(c.candidates, newCandidate(solver.Key, solved))
 				}
-				if len(solved) < len(solver.Rows) {
+				if len(solved) < len(solver.Items) {
 					c.failed = append(c.failed, solver.Key)
 				}
 			}

@@ -56,16 +56,16 @@ func rooflineFigure(rows dataset.Set) figure.Figure {
 		ranks int
 	}
 	good := rows.Good()
-	hosts := len(dataset.GroupBy(good, func(r *journal.Row) string { return r.Host }))
+	hosts := len(lists.GroupBy(good, func(r *journal.Row) string { return r.Host }))
 	f := figure.Figure{Name: "distributed_solve_roofline", Columns: 2,
 		Title: "Roofline of a solve" + common(rows, problemOf, sizeOf, stored, hostOf),
 		Caption: "The roof is the bandwidth of a triad and the arithmetic rate of all ranks. Both and the times " +
 			"are measured; operations and bytes are counted. Points above the roof were read from a cache. Hollow markers: " +
 			"disturbed while measured."}
-	for _, g := range dataset.GroupBy(good, func(r *journal.Row) machine { return machine{r.Host, dataset.Ranks(r)} }) {
+	for _, g := range lists.GroupBy(good, func(r *journal.Row) machine { return machine{r.Host, dataset.Ranks(r)} }) {
 		gbps, gflops := 0.0, 0.0
 		var kernels []kernel
-		for _, r := range g.Rows {
+		for _, r := range g.Items {
 			m := r.Metrics
 			gbps, gflops = max(gbps, m["triad_gbps"]), max(gflops, m["peak_gflops"])
 			kernels = append(kernels,

@@ -85,17 +85,17 @@ func stopped(r *journal.Row) bool { return r.Conditions.Has(journal.CodeEarlySto
 // All are computed from the medians of the trials, and every trial of a point has the same.
 func derive(rows dataset.Set) dataset.Set {
 	out := rows.Clone()
-	trials := dataset.GroupBy(out.Good(), pointKey)
+	trials := lists.GroupBy(out.Good(), pointKey)
 	base := map[string]dataset.Set{} // trials of one rank
 	for _, g := range trials {
-		if r := g.Rows[0]; dataset.Ranks(r) == 1 {
-			base[familyKey(r)] = g.Rows
-			base[hostKey(r)] = append(base[hostKey(r)], g.Rows...)
+		if r := g.Items[0]; dataset.Ranks(r) == 1 {
+			base[familyKey(r)] = g.Items
+			base[hostKey(r)] = append(base[hostKey(r)], g.Items...)
 		}
 	}
 	for _, g := range trials {
-		found := interpret(g.Rows, base)
-		for _, r := range g.Rows {
+		found := interpret(g.Items, base)
+		for _, r := range g.Items {
 			r.Metrics, r.Details = merge(r.Metrics, found.Metrics), merge(r.Details, found.Details)
 			r.Conditions.Add(found.Conditions...)
 		}
@@ -201,11 +201,11 @@ type curve struct {
 // curves groups rows into families, in the order of their first rows. A throughput curve is separate from a weak one.
 func curves(rows dataset.Set) []*curve {
 	ran := rows.Where(func(r *journal.Row) bool { return !r.Status.NotRun() })
-	families := dataset.GroupBy(ran, func(r *journal.Row) string { return dataset.Text(r, modeAxis) + familyKey(r) })
+	families := lists.GroupBy(ran, func(r *journal.Row) string { return dataset.Text(r, modeAxis) + familyKey(r) })
 	byRanks := func(a, b *journal.Row) int { return dataset.Ranks(a) - dataset.Ranks(b) }
-	return lists.Map(families, func(g dataset.Group[string]) *curve {
-		c := &curve{mode: dataset.Text(g.Rows[0], modeAxis), trials: g.Rows.Good(),
-			bad: g.Rows.Where(func(r *journal.Row) bool { return r.Status != journal.OK })}
+	return lists.Map(families, func(g lists.Group[string, dataset.Set]) *curve {
+		c := &curve{mode: dataset.Text(g.Items[0], modeAxis), trials: g.Items.Good(),
+			bad: g.Items.Where(func(r *journal.Row) bool { return r.Status != journal.OK })}
 		c.rows = merged(c.trials)
 		slices.SortStableFunc(c.rows, byRanks)
 		slices.SortStableFunc(c.bad, byRanks)
@@ -215,8 +215,8 @@ func curves(rows dataset.Set) []*curve {
 
 // merged returns a row for each point, with the medians of its trials.
 func merged(trials dataset.Set) dataset.Set {
-	points := dataset.GroupBy(trials, pointKey)
-	return lists.Map(points, func(g dataset.Group[string]) *journal.Row { return g.Rows.Merge() })
+	points := lists.GroupBy(trials, pointKey)
+	return lists.Map(points, func(g lists.Group[string, dataset.Set]) *journal.Row { return g.Items.Merge() })
 }
 
 // any returns a row of the curve, a successful one if there is one.

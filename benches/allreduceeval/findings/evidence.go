@@ -77,7 +77,7 @@ func competes(algorithm string) bool {
 }
 
 // bySetting groups contests by setting.
-func bySetting(list []contest) []lists.Group[model.Series, contest] {
+func bySetting(list []contest) []lists.Group[model.Series, []contest] {
 	return lists.GroupBy(list, func(c contest) model.Series { return c.setting })
 }
 
@@ -199,7 +199,7 @@ func comparable(list []contest) (samples []model.Sample) {
 // and how many others there are.
 func notResolved(list []contest) string {
 	reasons := lists.GroupBy(list, func(c contest) string { return c.unresolved })
-	commonest := slices.MaxFunc(reasons, func(a, b lists.Group[string, contest]) int {
+	commonest := slices.MaxFunc(reasons, func(a, b lists.Group[string, []contest]) int {
 		return cmp.Compare(len(a.Items), len(b.Items))
 	})
 	if len(reasons) == 1 {

@@ -150,7 +150,7 @@ func timesVerdict(rows dataset.Set, samples []model.Sample) string {
 // first, and the number of times that have.
 func unsettledReasons(samples []model.Sample) (why []string, settled int) {
 	open := lists.Filter(samples, func(s model.Sample) bool { return !s.Settled() })
-	type reason = lists.Group[string, model.Sample]
+	type reason = lists.Group[string, []model.Sample]
 	reasons := lists.GroupBy(open, func(s model.Sample) string {
 		switch {
 		case s.Disturbance != nil:

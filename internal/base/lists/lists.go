@@ -96,17 +96,17 @@ func Distinct[T comparable](list []T) []T {
 	return s.List
 }
 
-// Group is the elements of a list that have the same key.
-type Group[K comparable, T any] struct {
+// Group is the elements of a list that have the same key, as a list of the same type S.
+type Group[K comparable, S any] struct {
 	Key   K
-	Items []T
+	Items S
 }
 
 // GroupBy groups the elements by key. Groups are in the order of their first element, and
 // elements keep their order within a group. A group of one element shares the list's memory;
 // its capacity is 1, so that appending to it copies.
-func GroupBy[T any, K comparable](list []T, key func(T) K) []Group[K, T] {
-	var groups []Group[K, T]
+func GroupBy[S ~[]T, T any, K comparable](list S, key func(T) K) []Group[K, S] {
+	var groups []Group[K, S]
 	index := map[K]int{}
 	for i, v := range list {
 		k := key(v)
@@ -116,7 +116,7 @@ func GroupBy[T any, K comparable](list []T, key func(T) K) []Group[K, T] {
 			continue
 		}
 		index[k] = len(groups)
-		groups = append(groups, Group[K, T]{k, list[i : i+1 : i+1]})
+		groups = append(groups, Group[K, S]{k, list[i : i+1 : i+1]})
 	}
 	return groups
 }

@@ -29,7 +29,7 @@ func readGPUs(root fs.FS) (models, driver string) {
 		}
 	}
 	groups := lists.GroupBy(names, func(name string) string { return name })
-	texts := lists.Map(groups, func(g lists.Group[string, string]) string {
+	texts := lists.Map(groups, func(g lists.Group[string, []string]) string {
 		return fmt.Sprintf("%d x %s", len(g.Items), g.Key)
 	})
 	return strings.Join(texts, ", "), driver

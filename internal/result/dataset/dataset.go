@@ -96,25 +96,13 @@ func (s Set) Distinct(name string) []string {
 	return lists.Distinct(lists.Map(s, func(r *journal.Row) string { return Text(r, name) }))
 }
 
-// Group is a set of rows with the same key.
-type Group[K comparable] struct {
-	Key  K
-	Rows Set
-}
-
-// GroupBy groups the rows by key, in the order of each group's first row.
-func GroupBy[K comparable](s Set, key func(*journal.Row) K) []Group[K] {
-	groups := lists.GroupBy(s, key)
-	return lists.Map(groups, func(g lists.Group[K, *journal.Row]) Group[K] { return Group[K]{g.Key, g.Items} })
-}
-
 // Series returns one series for each name, its points sorted by X. at returns the point
 // of a row, or false to leave it out. Points of disturbed rows are hollow.
 func Series(s Set, name func(*journal.Row) string, at func(*journal.Row) (p figure.Point, ok bool)) []figure.Series {
 	var out []figure.Series
-	for _, g := range GroupBy(s, name) {
+	for _, g := range lists.GroupBy(s, name) {
 		line := figure.Series{Name: g.Key}
-		for _, r := range g.Rows {
+		for _, r := range g.Items {
 			if p, ok := at(r); ok {
 				p.Hollow = p.Hollow || r.Disturbed()
 				line.Points = append(line.Points, p)

@@ -31,14 +31,14 @@ func Match[K comparable](key func(*journal.Row) K, runs ...Set) []Matched {
 	var out []Matched
 	index := map[K]int{}
 	for side, rows := range runs {
-		for _, g := range GroupBy(rows, key) {
+		for _, g := range lists.GroupBy(rows, key) {
 			i, ok := index[g.Key]
 			if !ok {
 				i = len(out)
 				index[g.Key] = i
 				out = append(out, make(Matched, len(runs)))
 			}
-			out[i][side] = g.Rows
+			out[i][side] = g.Items
 		}
 	}
 	return out

@@ -42,28 +42,42 @@ func (s Set) Values(metric string) (values []float64) {
 	return values
 }
 
-// Median returns the median of a metric over the counting trials of a point, or 0 if none has it. For a bandwidth it
-// returns the median of the bytes over the median time, so that bandwidth and time agree. (The median of two
-// bandwidths, for example, does not correspond to the median of the two times.)
-func (s Set) Median(metric string) float64 {
-	var values, times, bytes []float64
-	for _, r := range s.Counting() {
-		v, has := r.Metrics[metric]
-		if !has {
-			continue
+// Median returns the median of a metric over the counting trials of a point, or 0 if none has it.
+func (s Set) Median(metric string) float64 { return MedianOf(s.Counting(), metric) }
+
+// MedianOf returns the median of a metric over the rows that have it, or 0 if none has it. For a bandwidth it returns
+// the median of the bytes over the median time, so that bandwidth and time agree. (The median of two bandwidths, for
+// example, does not correspond to the median of the two times.)
+func MedianOf(s Set, metric string) float64 {
+	if metric == "algbw" || metric == "busbw" {
+		var times, bytes []float64
+		values := s.Values(metric)
+		for _, r := range s {
+			v, has := r.Metrics[metric]
+			if us := r.Metrics[TimeMetric]; has && us > 0 {
+				times, bytes = append(times, us), append(bytes, v*us)
+			}
 		}
-		values = append(values, v)
-		if us := r.Metrics[TimeMetric]; us > 0 {
-			times, bytes = append(times, us), append(bytes, v*us)
+		if len(times) == len(values) && len(times) > 0 {
+			return stats.Median(bytes) / stats.Median(times)
 		}
 	}
-	switch {
-	case len(values) == 0:
-		return 0
-	case (metric == "algbw" || metric == "busbw") && len(times) == len(values):
-		return stats.Median(bytes) / stats.Median(times)
+	v, _ := MedianBy(s, func(r *journal.Row) (float64, bool) { v, has := r.Metrics[metric]; return v, has })
+	return v
+}
+
+// MedianBy returns the median of a number over the rows that have it, and whether any has it.
+func MedianBy(s Set, number func(*journal.Row) (float64, bool)) (median float64, has bool) {
+	var values []float64
+	for _, r := range s {
+		if v, has := number(r); has {
+			values = append(values, v)
+		}
 	}
-	return stats.Median(values)
+	if len(values) == 0 {
+		return 0, false
+	}
+	return stats.Median(values), true
 }
 
 // Launches returns from how many launches the value of a row was computed. This is the number of samples for a
@@ -75,14 +89,10 @@ func Launches(r *journal.Row) int {
 	return 1
 }
 
-// trialsOf identifies the trials of one point of one build.
-type trialsOf struct{ build, key string }
-
-// Points groups the rows by point. The rows of a group are its trials. Rows of different builds are never one point,
-// because their build or their stored key differs.
+// Points groups the rows by point, which Key identifies. The rows of a group are its trials.
 func (s Set) Points() []Set {
-	groups := GroupBy(s, func(r *journal.Row) trialsOf { return trialsOf{buildOf(r), r.Key} })
-	return lists.Map(groups, func(g Group[trialsOf]) Set { return g.Rows })
+	points := lists.GroupBy(s, func(r *journal.Row) string { return Key(r) })
+	return lists.Map(points, func(g lists.Group[string, Set]) Set { return g.Items })
 }
 
 // MergeTrials returns one row for each point: the median of every metric over the counting trials, with the range of

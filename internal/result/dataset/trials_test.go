@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -10,7 +11,7 @@ import (
 func TestMergeTrials(t *testing.T) {
 	merge := func(rows ...journal.Row) Set { return All(rows).MergeTrials() }
 	row := func(key string, trial int, status journal.Status, us float64) journal.Row {
-		return journal.Row{Key: key, Trial: trial, Status: status, Metrics: map[string]float64{"time_us": us}}
+		return journal.Row{Key: key, Part: key, Trial: trial, Status: status, Metrics: map[string]float64{"time_us": us}}
 	}
 	rows := []journal.Row{
 		row("a", 0, journal.OK, 3), row("b", 0, journal.Failed, 0), row("c", 0, journal.OK, 7),
@@ -65,6 +66,21 @@ func TestMedianOfBandwidth(t *testing.T) {
 		if got := trials.Median(metric); math.Abs(got-2.0/3) > 1e-12 {
 			t.Errorf("%s, one time unknown: %v, want 2/3", metric, got)
 		}
+	}
+}
+
+// TestPointsByKey checks that the trials of a point are the rows with the same Key, whatever key is stored in them.
+func TestPointsByKey(t *testing.T) {
+	row := func(stored, part string, us float64) journal.Row {
+		return journal.Row{Key: stored, Part: part, Status: journal.OK, Metrics: map[string]float64{"time_us": us}}
+	}
+	rows := All([]journal.Row{row("a", "x", 1), row("b", "x", 3), row("", "y", 10), row("", "z", 100)})
+	var got []float64
+	for _, r := range rows.MergeTrials() {
+		got = append(got, r.Metrics["time_us"])
+	}
+	if !slices.Equal(got, []float64{2, 10, 100}) {
+		t.Errorf("the points have %v, want 2, 10 and 100", got)
 	}
 }
 

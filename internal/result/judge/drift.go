@@ -48,12 +48,12 @@ func Drifts(rows dataset.Set, metric string) (found []Drift) {
 	measured := rows.Good().Undisturbed().Where(func(r *journal.Row) bool {
 		return r.Kind == journal.Measured && r.Metrics[metric] > 0
 	})
-	points := dataset.GroupBy(measured, func(r *journal.Row) string { return dataset.Key(r) })
+	points := measured.Points()
 	var all []launchValue
-	byPoint := lists.Map(points, func(g dataset.Group[string]) (values []launchValue) {
-		logs := lists.Map(g.Rows, func(r *journal.Row) float64 { return math.Log(r.Metrics[metric]) })
+	byPoint := lists.Map(points, func(trials dataset.Set) (values []launchValue) {
+		logs := lists.Map(trials, func(r *journal.Row) float64 { return math.Log(r.Metrics[metric]) })
 		center := stats.Median(logs)
-		for k, r := range g.Rows {
+		for k, r := range trials {
 			values = append(values, launchValue{r.Launch, r.Time, logs[k] - center})
 		}
 		if len(logs) > 1 {
@@ -69,9 +69,9 @@ func Drifts(rows dataset.Set, metric string) (found []Drift) {
 		d.Metric = metric
 		return []Drift{d}
 	}
-	for i, g := range points {
+	for i, trials := range points {
 		if d, has := driftOf(byPoint[i], level/float64(len(points))); has && len(points) > 1 {
-			d.Metric, d.Row = metric, g.Rows[0]
+			d.Metric, d.Row = metric, trials[0]
 			found = append(found, d)
 		}
 	}
@@ -89,10 +89,10 @@ type launchValue struct {
 // It returns a significant difference. Points of one launch count once, by their mean.
 func driftOf(values []launchValue, level float64) (d Drift, found bool) {
 	launches := lists.GroupBy(values, func(v launchValue) string { return v.launch })
-	slices.SortStableFunc(launches, func(a, b lists.Group[string, launchValue]) int {
+	slices.SortStableFunc(launches, func(a, b lists.Group[string, []launchValue]) int {
 		return a.Items[0].at.Compare(b.Items[0].at)
 	})
-	logs := lists.Map(launches, func(g lists.Group[string, launchValue]) float64 {
+	logs := lists.Map(launches, func(g lists.Group[string, []launchValue]) float64 {
 		sum := 0.0
 		for _, v := range g.Items {
 			sum += v.log

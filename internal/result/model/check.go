@@ -381,7 +381,7 @@ const dtypeTolerance = 0.03
 // that take equal time for equal bytes. Some reports conclude from this that bandwidth is
 // not the limit, but it is what a bandwidth limit predicts.
 func checkDTypes(samples []Sample, curves map[Series]Curve) (out []Warning) {
-	type size = lists.Group[int64, Sample]
+	type size = lists.Group[int64, []Sample]
 	byTime := func(a, b Sample) int { return cmp.Compare(a.TimeUS, b.TimeUS) }
 	for _, set := range groupBy(samples, func(s Sample) Series { s.DType = ""; return s.Series }) {
 		sizes := lists.GroupBy(set.Items, func(s Sample) int64 { return s.Bytes })

@@ -188,9 +188,9 @@ func (s Sample) RatioTo(than Sample) (low, high float64) {
 
 // TimeOf returns the sample of one point, of any operation, from the rows of its trials.
 func TimeOf(trials dataset.Set) Sample {
-	s := sampleOf(*dataset.Set(trials).Merge())
+	s := sampleOf(*trials.Merge())
 	s.Rows = trials
-	for _, r := range dataset.Set(trials).Counting() {
+	for _, r := range trials.Counting() {
 		s.Launches += dataset.Launches(r)
 	}
 	return s
@@ -220,9 +220,10 @@ func SamplesOf(rows dataset.Set) []Sample {
 	timed := lists.Filter(rows, func(r *journal.Row) bool {
 		return r.Status == journal.OK && r.Metrics[timeMetric] > 0 && isAllReduce(r)
 	})
-	// The same point on another host is another sample.
-	points := lists.GroupBy(timed, func(r *journal.Row) string { return r.Host + "\x00" + dataset.Key(r) })
-	out := lists.Map(points, func(g lists.Group[string, *journal.Row]) Sample { return TimeOf(g.Items) })
+	var out []Sample
+	for _, host := range lists.GroupBy(timed, func(r *journal.Row) string { return r.Host }) { // a table is for one host
+		out = append(out, lists.Map(host.Items.Points(), TimeOf)...)
+	}
 	slices.SortStableFunc(out, func(a, b Sample) int {
 		return cmp.Or(a.Series.Compare(b.Series), cmp.Compare(a.Bytes, b.Bytes))
 	})
@@ -310,7 +311,7 @@ func statedUtilisation(r journal.Row) (percent float64, of string) {
 }
 
 // group is a set of samples with the same key, which is their series or a part of it.
-type group = lists.Group[Series, Sample]
+type group = lists.Group[Series, []Sample]
 
 // groupBy groups the samples and sorts the groups by key.
 func groupBy(samples []Sample, key func(Sample) Series) []group {

@@ -270,7 +270,7 @@ func summarizeSystems(list []SystemErrors) []ErrorStats {
 func summarize(list []SystemErrors, key func(SystemErrors) string) []ErrorStats {
 	type group struct{ by, key string }
 	groups := lists.GroupBy(list, func(l SystemErrors) group { return group{l.By, key(l)} })
-	return lists.Map(groups, func(g lists.Group[group, SystemErrors]) ErrorStats {
+	return lists.Map(groups, func(g lists.Group[group, []SystemErrors]) ErrorStats {
 		var all []float64
 		for _, l := range g.Items {
 			all = append(all, l.errors...)

@@ -151,10 +151,10 @@ func match(old, new dataset.Named, opts Options) ([]dataset.Matched, error) {
 	// trials of one point.
 	for _, m := range points {
 		for i, run := range []dataset.Named{old, new} {
-			if merged := dataset.GroupBy(m[i], func(r *journal.Row) string { return dataset.Key(r) }); len(merged) > 1 {
+			if merged := m[i].Points(); len(merged) > 1 {
 				return nil, fmt.Errorf("ignoring %s makes several points of run %s alike, among them %s; ignore only what has "+
 					"one value in each run",
-					strings.Join(opts.Ignore, ", "), run.ID(), dataset.Label(merged[1].Rows[0]))
+					strings.Join(opts.Ignore, ", "), run.ID(), dataset.Label(merged[1][0]))
 			}
 		}
 	}

@@ -218,6 +218,17 @@ func TestIgnore(t *testing.T) {
 	}
 }
 
+// TestMedianOfSide checks that a comparison without a verdict shows the same bandwidths as the tables of both runs.
+func TestMedianOfSide(t *testing.T) {
+	old := runOf("old", one(rowOf(1, 0, 1)), one(rowOf(1, 1, 3)))
+	new := runOf("new", one(rowOf(1, 0, 2)), one(rowOf(1, 1, 10)))
+	p := compare(t, old, new, Options{Metric: "busbw"}).Points[0]
+	if a, b := old.Rows.Median("busbw"), new.Rows.Median("busbw"); p.Old.Value != a || p.New.Value != b ||
+		p.Effect.Ratio != b/a {
+		t.Errorf("%v to %v, ratio %v; the tables have %v and %v", p.Old.Value, p.New.Value, p.Effect.Ratio, a, b)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	run := runOf("a", trialsOf(1, 10))
 	for _, c := range []struct {

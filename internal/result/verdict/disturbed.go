@@ -85,12 +85,7 @@ func (d Disturbed) good() string {
 }
 
 // counting returns the rows that count.
-func (d Disturbed) counting(rows dataset.Set) dataset.Set {
-	if !slices.ContainsFunc(rows, (*journal.Row).Disturbed) {
-		return rows
-	}
-	return rows.Where(d.counts)
-}
+func (d Disturbed) counting(rows dataset.Set) dataset.Set { return rows.Where(d.counts) }
 
 // maxReason limits the length of the description of a disturbance in a note, in characters.
 const maxReason = 60

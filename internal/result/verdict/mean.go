@@ -78,7 +78,7 @@ func (r *Report) judgeMean(points []dataset.Matched, opts Options, rule judge.Ru
 	if result.Effect.Method == judge.None {
 		opts.Disturbed = Disturbed{Count: true}
 		all, _, _ := newMeanCase(points, opts)
-		r.Whole.Effect = opts.raw(all)
+		r.Whole.Effect = opts.raw(all, stats.Median(all.New)/stats.Median(all.Old))
 	}
 	return left
 }

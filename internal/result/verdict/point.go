@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -55,12 +54,10 @@ func newSide(rows dataset.Set, opts Options) *Side {
 	}
 	counting := opts.counting(good)
 	s.Trials, s.counting = len(good), len(counting)
-	if len(good) > 0 {
-		s.raw = stats.Median(good.Values(opts.Metric))
-		s.Value = s.raw
-	}
+	s.raw = dataset.MedianOf(good, opts.Metric)
+	s.Value = s.raw
 	if n := len(counting); n > 0 && n < len(good) {
-		s.Value = stats.Median(counting.Values(opts.Metric))
+		s.Value = dataset.MedianOf(counting, opts.Metric)
 	}
 	return s
 }
@@ -81,14 +78,10 @@ func (s *Side) failures() string {
 
 // withMetric returns the rows that are ok and have the metric.
 func withMetric(rows dataset.Set, metric string) dataset.Set {
-	has := func(r *journal.Row) bool {
-		_, ok := r.Metrics[metric]
-		return r.Status == journal.OK && ok
-	}
-	if !slices.ContainsFunc(rows, func(r *journal.Row) bool { return !has(r) }) {
-		return rows
-	}
-	return rows.Where(has)
+	return rows.Where(func(r *journal.Row) bool {
+		_, has := r.Metrics[metric]
+		return r.Status == journal.OK && has
+	})
 }
 
 // newPoint describes a point, with its verdict if the statuses alone decide it.
@@ -198,20 +191,21 @@ func (r *Report) judge(points []dataset.Matched, decisive [][]string, opts Optio
 			all := opts
 			all.Disturbed = Disturbed{Count: true}
 			c, _ := newCase(judged[k], all)
-			p.Effect = opts.raw(c)
+			p.Effect = opts.raw(c, p.New.raw/p.Old.raw)
 			p.Old.Value, p.New.Value = p.Old.raw, p.New.raw
 		}
 	}
 }
 
-// raw returns the change between sides with too few trials for a verdict, or nil if there is no ratio.
-func (o Options) raw(c judge.Case) *judge.Effect {
+// raw returns the change between sides with too few trials for a verdict, or nil if there is no ratio. ratio is that of
+// their medians.
+func (o Options) raw(c judge.Case, ratio float64) *judge.Effect {
 	if len(c.Old) == 0 || len(c.New) == 0 || !judge.HaveRatio(c.Old) || !judge.HaveRatio(c.New) {
 		return nil
 	}
 	effect := judge.Rule{Floor: o.Floor, Alpha: o.Alpha}.Decide([]judge.Case{c})[0].Effect
 	if effect.Method == judge.None {
-		effect.Ratio = stats.Median(c.New) / stats.Median(c.Old)
+		effect.Ratio = ratio
 	}
 	effect.Method, effect.P = judge.None, nil
 	return &effect

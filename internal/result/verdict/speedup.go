@@ -147,9 +147,9 @@ func Speedups(ours dataset.Named, peers []dataset.Named, goals Goals) ([]Speedup
 		fixed := append(constantAxes(s.Rows), goals.Except...)
 		settings[i] = func(r *journal.Row) string { return setting(s.Name, r, common.Rest(r, fixed...)) }
 	}
-	mine := dataset.GroupBy(runs[0], settings[0])
+	mine := lists.GroupBy(runs[0], settings[0])
 	if len(mine) != 1 {
-		names := lists.Map(mine, func(g dataset.Group[string]) string { return g.Key })
+		names := lists.Map(mine, func(g lists.Group[string, dataset.Set]) string { return g.Key })
 		slices.Sort(names)
 		return nil, fmt.Errorf("%s has %d settings (%s): want one, so that each point has one time", ours.Name, len(mine),
 			strings.Join(names, "; "))
@@ -180,7 +180,7 @@ func Speedups(ours dataset.Named, peers []dataset.Named, goals Goals) ([]Speedup
 		return cmp.Or(cmp.Compare(a.ranks, b.ranks), dataset.ComparePoints(a.point, b.point))
 	})
 	byRanks := lists.GroupBy(workloads, func(w workload) int { return w.ranks })
-	return lists.Map(byRanks, func(g lists.Group[int, workload]) SpeedupTable {
+	return lists.Map(byRanks, func(g lists.Group[int, []workload]) SpeedupTable {
 		return newSpeedupTable(sides, g.Items, goals)
 	}), nil
 }
@@ -194,8 +194,8 @@ func findWorkloads(matched []dataset.Matched, common dataset.CommonAxes, setting
 		r := m.AnyRow()
 		w := workload{ranks: common.Work(r).Ranks, point: common.Point(r), ofLimit: m[0].Median("pct_of_limit")}
 		for i, rows := range m {
-			for _, g := range dataset.GroupBy(rows, settings[i]) {
-				e := entrant{name: g.Key, run: i, rows: g.Rows, us: map[int]float64{}}
+			for _, g := range lists.GroupBy(rows, settings[i]) {
+				e := entrant{name: g.Key, run: i, rows: g.Items, us: map[int]float64{}}
 				if err := e.take(w.ranks, rule); err != nil {
 					return nil, err
 				}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
@@ -46,7 +45,7 @@ func (p Plot) Figure(h *journal.Header, rows dataset.Set) (figure.Figure, error)
 // simulated and measured ones, are shown together. Their curves belong to different machines.
 func machines(rows dataset.Set) string {
 	good := rows.Where(func(r *journal.Row) bool { return r.Status == journal.OK })
-	if len(dataset.GroupBy(good, func(r *journal.Row) journal.Kind { return r.Kind })) < 2 {
+	if len(lists.GroupBy(good, func(r *journal.Row) journal.Kind { return r.Kind })) < 2 {
 		return ""
 	}
 	words := lists.Map(good, func(r *journal.Row) string { return r.Backend + ": " + machine.Of(r).Text() })
@@ -481,7 +480,7 @@ func counting(dots []dot) []dot {
 
 // merge returns one point for the dots at one x: a single row with its confidence interval, or the median of
 // several trials with their range. If there are no dots, all rows at this x have failed.
-func merge(at float64, dots []dot) figure.Point {
+func (d *drawing) merge(at float64, dots []dot) figure.Point {
 	if len(dots) == 0 {
 		return figure.Point{X: at, Y: math.NaN(), Failed: true}
 	}
@@ -489,7 +488,7 @@ func merge(at float64, dots []dot) figure.Point {
 	if len(dots) == 1 || derived(dots) {
 		return figure.Point{X: at, Y: dots[0].y, Low: dots[0].low, High: dots[0].high, Hollow: hollow}
 	}
-	// Ignore the warning: it is about the confidence interval, which is not drawn.
-	s := stats.Summarize(lists.Map(dots, func(d dot) float64 { return d.y }))
-	return figure.Point{X: at, Y: s.P50, Low: s.Min, High: s.Max, Hollow: hollow}
+	values := lists.Map(dots, func(d dot) float64 { return d.y })
+	return figure.Point{X: at, Y: d.ys[dots[0].metric].median(rowsOf(dots)), Low: slices.Min(values),
+		High: slices.Max(values), Hollow: hollow}
 }

@@ -21,7 +21,7 @@ func Figures(plots []Plot, h *journal.Header, rows dataset.Set) (figs []figure.F
 			p.Name = figure.Stem(g.Key)
 			p := p
 			p.Where = "" // these rows are chosen
-			f, err := p.Figure(h, g.Rows)
+			f, err := p.Figure(h, g.Items)
 			if err != nil {
 				errs = append(errs, err)
 			}
@@ -29,9 +29,9 @@ func Figures(plots []Plot, h *journal.Header, rows dataset.Set) (figs []figure.F
 			if len(f.Panels) == 0 {
 				continue
 			}
-			f.AddCaption(Simulated(g.Rows))
+			f.AddCaption(Simulated(g.Items))
 			if p.Finish != nil {
-				p.Finish(&f, g.Rows)
+				p.Finish(&f, g.Items)
 			}
 			if at := slices.IndexFunc(figs, func(o figure.Figure) bool { return o.Name == f.Name }); at >= 0 {
 				figs[at].Panels = append(figs[at].Panels, f.Panels...)
@@ -70,14 +70,14 @@ func choose(h *journal.Header, rows dataset.Set, where string) dataset.Set {
 var placeholder = regexp.MustCompile(`\{[A-Za-z][A-Za-z0-9_.-]*\}`)
 
 // named returns the rows of each figure of the plot: of one for each value that the name contains.
-func (p Plot) named(rows dataset.Set) []dataset.Group[string] {
+func (p Plot) named(rows dataset.Set) []lists.Group[string, dataset.Set] {
 	if len(rows) == 0 {
 		return nil
 	}
 	if !placeholder.MatchString(p.Name) {
-		return []dataset.Group[string]{{Key: p.Name, Rows: rows}}
+		return []lists.Group[string, dataset.Set]{{Key: p.Name, Items: rows}}
 	}
-	return dataset.GroupBy(rows, func(r *journal.Row) string { return expand(p.Name, dataset.Set{r}) })
+	return lists.GroupBy(rows, func(r *journal.Row) string { return expand(p.Name, dataset.Set{r}) })
 }
 
 // expand replaces {NAME} by the values that the rows have at the coordinate, metric or detail of that name.

@@ -176,7 +176,7 @@ func TestPivots(t *testing.T) {
 	}{
 		{"rows=variant,columns=shape", [][]string{{"how", "32x32x32", "64x64x64"}, {"a", "10 µs", "4 µs"}, {"b", "-", "(3 µs)"}}},
 		{"rows=num_ranks,columns=variant,value=time_us+busbw", [][]string{{"num_ranks", "shape", "a", "b"},
-			{"1", "32x32x32", "10 µs, 0.8333 GB/s", "-"}, {"1", "64x64x64", "-", "(3 µs), (2.667 GB/s)"},
+			{"1", "32x32x32", "10 µs, 0.8 GB/s", "-"}, {"1", "64x64x64", "-", "(3 µs), (2.667 GB/s)"},
 			{"2", "64x64x64", "4 µs, 2 GB/s", "-"}}},
 		{"rows=variant,value=time_us+work_us", [][]string{{"how", "num_ranks", "shape", "time_us", "work"},
 			{"a", "1", "32x32x32", "10 µs", "5"}, {"a", "2", "64x64x64", "4 µs", "2"}, {"b", "1", "64x64x64", "(3 µs)", "(1.5)"}}},

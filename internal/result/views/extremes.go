@@ -108,19 +108,15 @@ func settledRows(y quantity, rows dataset.Set) (out dataset.Set, sure bool) {
 			return false
 		}
 		if r.Kind == journal.Simulated || r.Kind == journal.Modelled || interval && journal.Narrow(low, high, v) {
-			settled[pointOf(r)] = true
+			settled[dataset.Key(r)] = true
 		}
 		return true
 	})
 	if !intervals && len(settled) == 0 {
 		return undisturbed, false
 	}
-	return undisturbed.Where(func(r *journal.Row) bool { return settled[pointOf(r)] }), true
+	return undisturbed.Where(func(r *journal.Row) bool { return settled[dataset.Key(r)] }), true
 }
-
-// pointOf identifies the point of a row. Rows of different builds, or of the different runs of an overlay, are
-// different points.
-func pointOf(r *journal.Row) string { return r.Inputs + "\x00" + dataset.Key(r) }
 
 // launched is a point with several launches, or with a computed value.
 type launched struct {
@@ -152,12 +148,12 @@ func (p launched) between(u string) string {
 // launchedPoints returns the points that have a computed value, or enough launches to show how much launches differ.
 // few is the number of the other points, and single the number of points among them that have only one launch.
 func launchedPoints(y quantity, rows dataset.Set) (points []launched, few, single int) {
-	for _, g := range lists.GroupBy(rows, pointOf) {
-		first := g.Items[0]
+	for _, trials := range rows.Points() {
+		first := trials[0]
 		p := launched{computed: first.Kind == journal.Simulated || first.Kind == journal.Modelled,
-			launches: len(g.Items) * dataset.Launches(first)}
-		p.row = dataset.Set(g.Items).Merge()
-		p.values = lists.Map(g.Items, func(r *journal.Row) float64 { v, _, _, _ := y.value(r); return v })
+			launches: len(trials) * dataset.Launches(first)}
+		p.row = trials.Merge()
+		p.values = lists.Map(trials, func(r *journal.Row) float64 { v, _, _, _ := y.value(r); return v })
 		p.value, p.low, p.high, _ = y.value(p.row)
 		switch {
 		case p.computed:

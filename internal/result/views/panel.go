@@ -227,7 +227,7 @@ func (d *drawing) series(in panelDots) figure.Series {
 	values, groups := bucket(in.dots, func(d dot) dataset.Value { return d.x })
 	for _, x := range values {
 		dots := counting(groups[x.ID()])
-		pt := merge(d.axis.at(x), dots)
+		pt := d.merge(d.axis.at(x), dots)
 		if d.Kind == "stack" {
 			pt.Low, pt.High = 0, 0 // the bars of parts would stand beside their parts
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/point"
-	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -156,7 +155,7 @@ func (d *drawing) cells(dots []dot, units bool) []string {
 		if !units && in != "us" {
 			in = ""
 		}
-		v := stats.Median(lists.Map(of, func(d dot) float64 { return d.y }))
+		v := d.ys[k].median(rowsOf(of))
 		text := MetricText(v, in)
 		if d.common != nil && in == "us" {
 			if v < rounding*d.largest {

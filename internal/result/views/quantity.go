@@ -157,6 +157,16 @@ func (q quantity) value(r *journal.Row) (v float64, low, high float64, ok bool) 
 	return v, low, high, ok && finite(v)
 }
 
+// median returns the value of several trials: of their medians or, for a statistic, the median of its values.
+func (q quantity) median(trials dataset.Set) float64 {
+	if q.stat == "" {
+		v, _, _, _ := q.value(trials.Merge())
+		return v
+	}
+	v, _ := dataset.MedianBy(trials, func(r *journal.Row) (float64, bool) { v, _, _, has := q.value(r); return v, has })
+	return v
+}
+
 // absolute returns the value before it is divided by another metric. The interval of a metric is in its statistics. A
 // metric that a bench derives from other rows may have the metrics NAME_low and NAME_high instead.
 func (q quantity) absolute(r *journal.Row) (v float64, low, high float64, ok bool) {

@@ -36,7 +36,7 @@ func launchStatsOf(rows dataset.Set, metric string) launchStats {
 	var low, mid, high float64
 	switch {
 	case len(values) > 1:
-		low, mid, high = slices.Min(values), stats.Median(values), slices.Max(values)
+		low, mid, high = slices.Min(values), good.Median(metric), slices.Max(values)
 	case len(values) == 1 && dataset.Launches(good[0]) > 1:
 		s, _ := good[0].Stats.Find(metric)
 		low, mid, high = s.Min, s.P50, s.Max
@@ -55,8 +55,8 @@ func launchesByPoint(rows dataset.Set, metric string) func() map[string]launchSt
 			return nil
 		}
 		out := map[string]launchStats{}
-		for _, g := range dataset.GroupBy(rows, func(r *journal.Row) string { return dataset.Key(r) }) {
-			out[g.Key] = launchStatsOf(g.Rows, metric)
+		for _, trials := range rows.Points() {
+			out[dataset.Key(trials[0])] = launchStatsOf(trials, metric)
 		}
 		return out
 	})

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/kernbench/kernbench/internal/base/lists"
-	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
@@ -17,18 +16,15 @@ import (
 type Line struct {
 	Cells []string // as text, by column
 	Rows  dataset.Set
-
-	key string // dataset.Key of the point
 }
 
 // lines groups the rows by point in order of appearance. With perTrial each row is a line.
 func lines(rows dataset.Set, perTrial bool) []Line {
-	key := func(r *journal.Row) string { return dataset.Key(r) }
-	if perTrial {
-		return lists.Map(rows, func(r *journal.Row) Line { return Line{Rows: dataset.Set{r}, key: key(r)} })
+	points := lists.Map(rows, func(r *journal.Row) dataset.Set { return dataset.Set{r} })
+	if !perTrial {
+		points = rows.Points()
 	}
-	points := lists.GroupBy(rows, key)
-	return lists.Map(points, func(g lists.Group[string, *journal.Row]) Line { return Line{Rows: g.Items, key: g.Key} })
+	return lists.Map(points, func(p dataset.Set) Line { return Line{Rows: p} })
 }
 
 // severity orders statuses: failures are more severe than results, and results than points that were not run.
@@ -72,34 +68,17 @@ func (l Line) median(metric string) (float64, bool) {
 		return v, has && l.Rows[0].Status == journal.OK
 	}
 	good := l.Rows.Counting()
-	if !slices.ContainsFunc(good, func(r *journal.Row) bool { _, has := r.Metrics[metric]; return has }) {
-		return 0, false
-	}
-	return good.Median(metric), true
+	return good.Median(metric), len(good.Values(metric)) > 0
 }
 
 // spread returns half the width of a launch's 95 % interval in percent of its median. For several trials it
-// is the median over the trials that journal.Counting selects.
+// is the median over the trials that count.
 func (l Line) spread(metric string) string {
-	v, ok := l.middle(func(r *journal.Row) (float64, bool) { return spreadOf(r, metric) })
+	v, ok := dataset.MedianBy(l.Rows.Counting(), func(r *journal.Row) (float64, bool) { return spreadOf(r, metric) })
 	if !ok {
 		return ""
 	}
 	return percentText(v)
-}
-
-// middle returns the median of a number over the trials that count and have it.
-func (l Line) middle(of func(*journal.Row) (float64, bool)) (v float64, ok bool) {
-	var values []float64
-	for _, r := range l.Rows.Counting() {
-		if v, has := of(r); has {
-			values = append(values, v)
-		}
-	}
-	if len(values) == 0 {
-		return 0, false
-	}
-	return stats.Median(values), true
 }
 
 // remarks returns where and why the point failed, then the conditions of all trials as footnotes. Two modes
@@ -175,7 +154,8 @@ func (c Column) text(l Line) string {
 		}
 		return c.number(l, v)
 	case Quantile:
-		v, ok := l.middle(func(r *journal.Row) (float64, bool) { return quantile(r, c.Key, c.Stat) })
+		v, ok := dataset.MedianBy(l.Rows.Counting(),
+			func(r *journal.Row) (float64, bool) { return quantile(r, c.Key, c.Stat) })
 		if !ok {
 			return ""
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kernbench/kernbench/dist"
 	"github.com/kernbench/kernbench/internal/base/dtype"
+	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/base/unit"
 	"github.com/kernbench/kernbench/internal/result/dataset"
@@ -87,12 +88,12 @@ func modelledNotes(rows dataset.Set) []string {
 	modelled := rows.Where(func(r *journal.Row) bool { return r.Kind == journal.Modelled })
 	validatedBy := func(r *journal.Row) string { return r.Details[journal.ValidatedByDetail] }
 	var notes []string
-	for _, g := range dataset.GroupBy(modelled, validatedBy) {
+	for _, g := range lists.GroupBy(modelled, validatedBy) {
 		how := cmp.Or(g.Key, "not validated")
 		if !strings.HasPrefix(how, "not validated") {
 			how = "validated by: " + how
 		}
-		notes = append(notes, fmt.Sprintf("modelled, not measured: %s, %s", unit.Plural(len(g.Rows), "row"), how))
+		notes = append(notes, fmt.Sprintf("modelled, not measured: %s, %s", unit.Plural(len(g.Items), "row"), how))
 	}
 	return notes
 }
@@ -114,11 +115,11 @@ type ncclLine struct {
 func ncclTables(rows dataset.Set) (tables []*ncclTable, others int) {
 	sized := rows.Where(func(r *journal.Row) bool { _, has := r.Point.Get(ncclSize); return has })
 	table := func(r *journal.Row) string { return dataset.Key(r, ncclSize, ncclInPlace) }
-	for _, g := range dataset.GroupBy(sized, table) {
-		t := &ncclTable{heading: dataset.Label(g.Rows[0], ncclSize, ncclInPlace)}
-		for _, g := range dataset.GroupBy(g.Rows, func(r *journal.Row) string { return dataset.Key(r, ncclInPlace) }) {
-			l := ncclLine{row: g.Rows[0]}
-			for _, r := range g.Rows {
+	for _, g := range lists.GroupBy(sized, table) {
+		t := &ncclTable{heading: dataset.Label(g.Items[0], ncclSize, ncclInPlace)}
+		for _, g := range lists.GroupBy(g.Items, func(r *journal.Row) string { return dataset.Key(r, ncclInPlace) }) {
+			l := ncclLine{row: g.Items[0]}
+			for _, r := range g.Items {
 				place := &l.places[0]
 				if r.Point.At(ncclInPlace).Bool() {
 					place = &l.places[1]

@@ -43,8 +43,8 @@ func Tables(in Input, opts Options) ([]Table, error) {
 	default:
 		columns = hideByDefault(columns)
 	}
-	out := lists.Map(dataset.GroupBy(in.Rows, dataset.BenchPart), func(g dataset.Group[string]) Table {
-		t := newTable(g.Key, columns, lines(g.Rows, opts.PerTrial), opts.MaxRows)
+	out := lists.Map(lists.GroupBy(in.Rows, dataset.BenchPart), func(g lists.Group[string, dataset.Set]) Table {
+		t := newTable(g.Key, columns, lines(g.Items, opts.PerTrial), opts.MaxRows)
 		t.chosen = len(opts.Columns) > 0
 		return t
 	})
@@ -211,8 +211,9 @@ func summary(tables []Table) string {
 	for _, t := range tables {
 		for _, l := range t.all {
 			w := worstOf(l.Rows)
-			if severity[w.Status] >= severity[points[l.key]] {
-				points[l.key] = w.Status
+			key := dataset.Key(w)
+			if severity[w.Status] >= severity[points[key]] {
+				points[key] = w.Status
 			}
 			if w.Status != journal.OK && w.Reason != "" {
 				reasons[w.Status] = append(reasons[w.Status], texttab.Plain(string(w.Reason)))

@@ -45,7 +45,7 @@ func TestSharingComesFirst(t *testing.T) {
 	}))
 	in := Input{Bench: b, Data: dataset.Of(&journal.Run{Header: *fixtureHeader()})}
 	made := func(rows ...journal.Row) (document.Document, int) {
-		doc, errs := Document(in, dataset.All(rows))
+		doc, errs := Document(&in, dataset.All(rows))
 		must.Do(t, errors.Join(errs...))
 		return doc, len(lists.Filter(doc.Sections, func(s document.Section) bool { return s.Lead }))
 	}

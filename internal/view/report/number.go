@@ -48,16 +48,16 @@ func MeanOf(metric, unit string, good dataset.Set) (n Number, ok bool) {
 	if len(good) == 0 {
 		return n, false
 	}
-	points := dataset.GroupBy(good, func(r *journal.Row) string { return dataset.Key(r) })
+	points := good.Points()
 	sum := 0.0
 	for _, p := range points {
-		if len(p.Rows.Counting().Values(metric)) == 0 {
+		if len(p.Counting().Values(metric)) == 0 {
 			return n, false
 		}
-		sum += math.Log(p.Rows.Median(metric))
+		sum += math.Log(p.Median(metric))
 	}
 	n = Number{Metric: metric, Value: math.Exp(sum / float64(len(points))), Points: len(points)}
-	keys := lists.Map(points, func(g dataset.Group[string]) string { return g.Key })
+	keys := lists.Map(points, func(p dataset.Set) string { return dataset.Key(p[0]) })
 	slices.Sort(keys)
 	hash := fnv.New64a()
 	fmt.Fprintf(hash, "%q", keys)

@@ -107,7 +107,7 @@ func filledPage(t *testing.T, text string) string {
 // newPage builds a document with these sections and figures only.
 func newPage(run *journal.Run, rows []journal.Row, sections []bench.Section, figures []document.Figure,
 	noFigure string) document.Document {
-	doc, _ := Document(Input{Data: dataset.Of(run)}, dataset.All(rows))
+	doc, _ := Document(&Input{Data: dataset.Of(run)}, dataset.All(rows))
 	doc.Sections, doc.Figures, doc.NoFigure = lists.Map(sections, document.NewSection), figures, noFigure
 	doc.Tables, doc.Omitted = tables(&run.Header, dataset.All(rows))
 	return doc

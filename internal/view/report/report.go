@@ -22,6 +22,7 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/texttab"
 	"github.com/kernbench/kernbench/internal/bench/decl"
+	"github.com/kernbench/kernbench/internal/bench/tune"
 	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
@@ -42,7 +43,21 @@ type Input struct {
 
 	Verdict  string          // additional lines for the verdict, in Markdown
 	Sections []bench.Section // shown before the bench's own sections
+
+	study *tune.Result // nil if the run is none
+	seen  []floorplan.Seen
 }
+
+// load reads the result of a tuning study and the profiles of simulated kernels.
+func (in *Input) load(rows dataset.Set) error {
+	study, err := tuned.Load(in.Data)
+	seen, errs := floorplan.Load(in.Data.Dir(), rows)
+	in.study, in.seen = study, seen
+	return errors.Join(append(errs, err)...)
+}
+
+// onlyPlots reports whether the user wants no figures but the plots.
+func (in Input) onlyPlots() bool { return in.PlotsOnly || in.Bench == nil && len(in.Plots) > 0 }
 
 // Render writes all views of a run into its folder: figures/*.png and *.svg, table.txt, rows.csv,
 // report.html, report.md and the bench's own files. Each file is replaced atomically, and other files are
@@ -53,7 +68,7 @@ func Render(dir string, in Input) (files []string, err error) {
 	}
 	out := rendering{dir: dir, folder: in.Folder}
 	rows := in.Data.Rows
-	doc := out.document(in, rows)
+	doc := out.document(&in, rows)
 	for _, as := range [][2]string{{"table.txt", "table"}, {"rows.csv", "csv"}} {
 		out.write(as[0], func(w io.Writer) error {
 			return export.Write(w, as[1], export.Input{Header: &in.Data.Header, Rows: rows}, export.Options{})
@@ -77,7 +92,11 @@ func Render(dir string, in Input) (files []string, err error) {
 
 // Picture returns the only figure of the input as a file with the ending .png or .svg.
 func Picture(in Input, ending string) ([]byte, error) {
+	damaged := in.load(in.Data.Rows)
 	figures, why, errs := Figures(in, in.Data.Rows)
+	if !in.onlyPlots() {
+		errs = append(errs, damaged)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -97,19 +116,20 @@ func Picture(in Input, ending string) ([]byte, error) {
 // drawn; everything else is on the page.
 func Page(in Input) ([]byte, error) {
 	var out rendering
-	doc := out.document(in, in.Data.Rows)
+	doc := out.document(&in, in.Data.Rows)
 	doc.Alone = true
 	var b bytes.Buffer
 	out.fail(doc.WriteHTML(&b))
 	return b.Bytes(), errors.Join(out.errs...)
 }
 
-// Document returns the document of a run, without its tables of rows. The figures are not drawn yet. The
-// errors name figures and sections that could not be made.
-func Document(in Input, rows dataset.Set) (doc document.Document, errs []error) {
+// Document loads the input and returns the document of a run, without its tables of rows. The figures are not drawn
+// yet. The errors name figures, sections and stored files that could not be used.
+func Document(in *Input, rows dataset.Set) (doc document.Document, errs []error) {
+	damaged := in.load(rows)
 	h := &in.Data.Header
-	figures, noFigure, errs := Figures(in, rows)
-	sections, more := Sections(in, rows)
+	figures, noFigure, errs := Figures(*in, rows)
+	sections, err := Sections(*in, rows)
 	doc = document.Document{
 		Title: cmp.Or(h.Bench, "kernbench run"), Subtitle: subtitle(h), Counts: countStatuses(in.Data, rows),
 		Doubtful: disturbed(rows),
@@ -120,26 +140,24 @@ func Document(in Input, rows dataset.Set) (doc document.Document, errs []error) 
 		Facts:    append(facts(h), earlierFacts(in.Data.Earlier)...), Environ: pairs(h.Environ), Inputs: pairs(h.Inputs),
 		Commands: commandLines(in.Data), Redraw: redrawLine(h), Evidence: describeEvidence(citedSentences(sections)),
 	}
-	return doc, append(errs, more...)
+	return doc, append(errs, err, damaged)
 }
 
 // Sections returns the sections of a report: a warning if ranks shared a GPU, the verdict unless the bench
 // has its own, the results of a tuning study, the bench's own sections, and sections about simulated
 // kernels.
-func Sections(in Input, rows dataset.Set) (sections []bench.Section, errs []error) {
-	sections, err := benchSections(in.Bench, rows)
-	study, tuneErr := tuned.Load(in.Data)
-	if study != nil {
-		sections = append(tuned.Sections(*study, in.Data.Rows), sections...)
+func Sections(in Input, rows dataset.Set) (sections []bench.Section, err error) {
+	sections, err = benchSections(in.Bench, rows)
+	if in.study != nil {
+		sections = append(tuned.Sections(*in.study, in.Data.Rows), sections...)
 	}
 	sections = append(slices.Clip(in.Sections), sections...)
-	seen, _ := floorplan.Load(in.Data.Dir(), rows) // Figures reports damaged files
-	sections = append(sections, floorplan.Sections(seen)...)
+	sections = append(sections, floorplan.Sections(in.seen)...)
 	// The answers of a bench do not say that rows are lost.
 	if in.Data.Lost() > 0 || !slices.ContainsFunc(sections, func(s bench.Section) bool { return s.Lead }) {
 		sections = append([]bench.Section{opening(in, rows)}, sections...)
 	}
-	return append(sharing(rows), sections...), []error{err, tuneErr}
+	return append(sharing(rows), sections...), err
 }
 
 // Headlines prints the sections that the bench marks as headlines, for a terminal of the given width. It
@@ -197,7 +215,7 @@ type rendering struct {
 func (o *rendering) fail(err error) { o.errs = append(o.errs, err) }
 
 // document builds the complete document with drawn figures.
-func (o *rendering) document(in Input, rows dataset.Set) document.Document {
+func (o *rendering) document(in *Input, rows dataset.Set) document.Document {
 	doc, errs := Document(in, rows)
 	o.errs = append(o.errs, errs...)
 	doc.Tables, doc.Omitted = tables(&in.Data.Header, rows)
@@ -269,8 +287,8 @@ func (o *rendering) exports(in Input, doc document.Document, rows dataset.Set) (
 		o.fail(err)
 		files = append(files, tables...)
 	}
-	if study, err := tuned.Load(in.Data); err == nil && study != nil {
-		pasted, err := tuned.Files(*study, in.Bench, rows)
+	if in.study != nil {
+		pasted, err := tuned.Files(*in.study, in.Bench, rows)
 		o.fail(err)
 		files = append(files, pasted...)
 	}
@@ -282,10 +300,8 @@ func (o *rendering) exports(in Input, doc document.Document, rows dataset.Set) (
 // the reader.
 func Figures(in Input, rows dataset.Set) (figures []figure.Figure, why string, errs []error) {
 	figures, why, errs = charts(in, rows)
-	chosen := in.PlotsOnly || in.Bench == nil && len(in.Plots) > 0 // the user wants only these plots
-	if !chosen {
-		seen, damaged := floorplan.Load(in.Data.Dir(), rows)
-		figures, errs = append(figures, floorplan.Figures(seen)...), append(errs, damaged...)
+	if !in.onlyPlots() {
+		figures = append(figures, floorplan.Figures(in.seen)...)
 	}
 	for i := range figures {
 		figures[i].AddCaption(in.Data.Incomplete())
@@ -302,8 +318,8 @@ func charts(in Input, rows dataset.Set) (figures []figure.Figure, why string, er
 		declared, faults := views.Figures(in.Bench.Plots, decl.ViewHeader(in.Bench), rows)
 		own, errs = append(declared, own...), append(append(errs, err), faults...)
 	}
-	if study, err := tuned.Load(in.Data); err == nil && study != nil {
-		own = append(tuned.Figures(*study, in.Data.Rows), own...)
+	if in.study != nil {
+		own = append(tuned.Figures(*in.study, in.Data.Rows), own...)
 	}
 	anyOK := slices.ContainsFunc(rows, func(r *journal.Row) bool { return r.Status == journal.OK })
 	names := map[string]bool{}

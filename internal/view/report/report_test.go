@@ -50,7 +50,7 @@ func TestLostRows(t *testing.T) {
 		return []bench.Section{{Title: "Answer", Lead: true, Text: "Good."}}
 	}}
 	for _, b := range []*bench.Bench{nil, own} {
-		doc, errs := Document(Input{Bench: b, Data: dataset.Of(run)}, dataset.All(run.Rows))
+		doc, errs := Document(&Input{Bench: b, Data: dataset.Of(run)}, dataset.All(run.Rows))
 		hasErrors(t, errors.Join(errs...))
 		var page strings.Builder
 		must.Do(t, doc.WriteHTML(&page))

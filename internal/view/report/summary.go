@@ -43,21 +43,19 @@ func extent(h *journal.Header, rows dataset.Set) string {
 	if len(rows) == 0 {
 		return name + " recorded no row."
 	}
-	points, backends := map[string]bool{}, map[string]bool{}
-	trials := 0
+	backends, trials, points := map[string]bool{}, 0, len(rows.Points())
 	for i := range rows {
-		points[dataset.Key(rows[i])] = true
 		backends[rows[i].Backend] = true
 		trials = max(trials, rows[i].Trial+1)
 	}
 	delete(backends, "")
-	s := fmt.Sprintf("%s recorded %s", name, unit.Plural(len(points), "point"))
-	if h.Points > len(points) {
+	s := fmt.Sprintf("%s recorded %s", name, unit.Plural(points, "point"))
+	if h.Points > points {
 		s += fmt.Sprintf(" of %d planned", h.Points)
 	}
 	switch {
 	case trials < 2:
-	case len(rows) == trials*len(points):
+	case len(rows) == trials*points:
 		s += fmt.Sprintf(", %d trials each,", trials)
 	default: // a point may also have several rows in a trial
 		s += fmt.Sprintf(" in %d trials (%s)", trials, unit.Plural(len(rows), "row"))

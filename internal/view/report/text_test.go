@@ -64,7 +64,7 @@ func TestProvenanceOfAllRuns(t *testing.T) {
 	h := func(run, ranks string) journal.Header {
 		return journal.Header{Run: run, Argv: []string{"kernbench", "run", "--ranks", ranks}, Launcher: "join torchrun"}
 	}
-	p, _ := Document(Input{Data: &dataset.Dataset{Header: h("r3", "4"), Earlier: []journal.Header{h("r1", "1"),
+	p, _ := Document(&Input{Data: &dataset.Dataset{Header: h("r3", "4"), Earlier: []journal.Header{h("r1", "1"),
 		h("r2", "1")}}},
 		nil)
 	text, html := markdownOf(t, p), htmlOf(t, p)

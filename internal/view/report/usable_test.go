@@ -29,6 +29,10 @@ func TestTimesUsable(t *testing.T) {
 	split := launches(steady)
 	modes := []stats.Mode{{Center: 5, Share: 0.9}, {Center: 7, Share: 0.1}}
 	split[3].Stats = journal.NewObject(map[string]journal.Stat{"time_us": {Modes: modes, CILow: ptr(5.), CIHigh: ptr(5.)}})
+	keyless := launches(steady)
+	for i := range keyless {
+		keyless[i].Key = ""
+	}
 	for name, c := range map[string]struct {
 		rows []journal.Row
 		want string
@@ -38,7 +42,8 @@ func TestTimesUsable(t *testing.T) {
 			"- **Times usable with care:** time_us rose by 1"},
 		"two modes of the launches": {launches(func(trial int) float64 { return 1 + 6.7*float64(trial%2) }),
 			"- **Times usable with care:** the launches of 2 points have two modes."},
-		"two modes of the samples": {split, "- **Times usable with care:** the samples of 1 row have two modes."},
+		"two modes of the samples":              {split, "- **Times usable with care:** the samples of 1 row have two modes."},
+		"rows of another program, without keys": {keyless, "- **Times usable:** nothing is known to have disturbed them."},
 	} {
 		in := Input{Data: dataset.Of(&journal.Run{Header: *fixtureHeader(), Rows: c.rows})}
 		if got := opening(in, dataset.All(c.rows)).Text; !strings.Contains(got, c.want) {

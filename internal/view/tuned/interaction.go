@@ -9,7 +9,6 @@ import (
 	"github.com/kernbench/kernbench/internal/base/lists"
 	"github.com/kernbench/kernbench/internal/base/stats"
 	"github.com/kernbench/kernbench/internal/bench/tune"
-	"github.com/kernbench/kernbench/internal/result/dataset"
 	"github.com/kernbench/kernbench/internal/result/figure"
 	"github.com/kernbench/kernbench/internal/result/journal"
 )
@@ -63,9 +62,9 @@ type measured struct {
 // measured returns the settings of the race, without failed and interrupted ones.
 func (s story) measured() (out []measured) {
 	setting := func(r *journal.Row) string { return fmt.Sprint(levelsOf(r, s.r.Variables)) }
-	for _, g := range dataset.GroupBy(s.race(), setting) {
-		m := measured{levels: levelsOf(g.Rows[0], s.r.Variables)}
-		points := g.Rows.Points()
+	for _, g := range lists.GroupBy(s.race(), setting) {
+		m := measured{levels: levelsOf(g.Items[0], s.r.Variables)}
+		points := g.Items.Points()
 		for _, p := range points {
 			m.launches = max(m.launches, len(p))
 			m.log += math.Log(p.Median(s.r.Metric)) / float64(len(points))
@@ -73,7 +72,7 @@ func (s story) measured() (out []measured) {
 		if s.r.Maximise {
 			m.log = -m.log
 		}
-		failed := len(g.Rows.Good()) < len(g.Rows) || math.IsInf(m.log, 0)
+		failed := len(g.Items.Good()) < len(g.Items) || math.IsInf(m.log, 0)
 		if !failed && len(points) == s.f.Cells && !slices.Contains(m.levels, -1) {
 			out = append(out, m)
 		}
@@ -99,7 +98,7 @@ func withoutMainEffects(settings []measured, variables int) []measured {
 }
 
 // cell is the settings with one level of each of two variables.
-type cell = lists.Group[[2]int, measured]
+type cell = lists.Group[[2]int, []measured]
 
 func cellsOf(settings []measured, a, b int) []cell {
 	return lists.GroupBy(settings, func(m measured) [2]int { return [2]int{m.levels[a], m.levels[b]} })

@@ -240,8 +240,8 @@ func (m *historyRun) takeMean(run dataset.Named, metric, unitName string) {
 	n, ok := report.MeanOf(metric, unitName, run.Rows.Good())
 	m.failed, m.median, m.low, m.high, m.set = !ok, n.Value, n.Value, n.Value, n.Set
 	m.Trials = 0
-	for _, g := range dataset.GroupBy(run.Rows.Good(), func(r *journal.Row) string { return dataset.Key(r) }) {
-		m.Trials = max(m.Trials, len(g.Rows.Counting()))
+	for _, trials := range run.Rows.Good().Points() {
+		m.Trials = max(m.Trials, len(trials.Counting()))
 	}
 	if m.Value = n.Text; !ok {
 		m.Value = ""

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/kernbench/kernbench/internal/result/dataset"
-	"github.com/kernbench/kernbench/internal/result/journal"
 	"github.com/kernbench/kernbench/internal/view/document"
 	"github.com/kernbench/kernbench/internal/view/export"
 	"github.com/kernbench/kernbench/internal/view/report"
@@ -88,7 +87,7 @@ func newRowPage(tables []export.Table, from int, rows dataset.Set) rowPage {
 		page.Hidden = max(page.Hidden, t.Hidden)
 	}
 	page.From = min(from, page.Total)
-	page.Points = len(dataset.GroupBy(rows, func(r *journal.Row) string { return dataset.Key(r) }))
+	page.Points = len(rows.Points())
 	page.Trials = page.Points < len(rows)
 	before, left := 0, pageRows
 	for _, t := range tables {

@@ -214,7 +214,7 @@ func (s *store) describe(b *cachedJournal, v *view) error {
 		}
 		in.Plots = []views.Plot{plot}
 	}
-	doc, errs := report.Document(in, v.rows)
+	doc, errs := report.Document(&in, v.rows)
 	if in.PlotsOnly && len(doc.Figures) == 0 {
 		return badRequest{errors.Join(errs...)}
 	}
