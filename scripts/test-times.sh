@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs `make test` and prints two tables in Markdown: the packages and the tests that take longest.
-# The processor time of a package is that of its test binary and the processes that it starts, without compiling.
+# The processor time of a package includes the processes that its tests start, but not compiling.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=out/times

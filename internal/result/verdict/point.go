@@ -197,8 +197,8 @@ func (r *Report) judge(points []dataset.Matched, decisive [][]string, opts Optio
 	}
 }
 
-// raw returns the change between sides with too few trials for a verdict, or nil if there is no ratio. ratio is that of
-// their medians.
+// raw returns the change between sides with too few trials for a verdict, or nil if there is no ratio. ratio is the
+// median of the new side over the median of the old one.
 func (o Options) raw(c judge.Case, ratio float64) *judge.Effect {
 	if len(c.Old) == 0 || len(c.New) == 0 || !judge.HaveRatio(c.Old) || !judge.HaveRatio(c.New) {
 		return nil
